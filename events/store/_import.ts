@@ -2,7 +2,6 @@ import { untilDone } from "../../core/tries.ts";
 import { arrive } from "./_acceptance.ts";
 import type { Sources } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
-import type { StoreCore } from "./store_core.ts";
 import { arriving } from "./_waits.ts";
 import { imported } from "./arrival.ts";
 import { TooLargeError } from "./engine.ts";
@@ -10,6 +9,7 @@ import type { EventOperations, RestoreOutcome } from "./event_operations.ts";
 import type { PayloadRef } from "./event_record.ts";
 import { newPayloadRef } from "./payload.ts";
 import { checkedEvent, type PortableEvent, type PortableRecord } from "./portable_event.ts";
+import type { StoreCore } from "./store_core.ts";
 
 /**
  * Makes the operation that stores an event which comes from another store, in one change: its record, payload and id,
