@@ -439,6 +439,24 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   close(): Promise<void>;
 }
 
+/**
+ * Thrown if a change had to wait for others, and has not had its turn in time: nothing of it is stored, nor will
+ * be. The database may well answer.
+ */
+export class NoTurnError extends Error {
+  /** The class's name. */
+  override readonly name = "NoTurnError";
+
+  /**
+   * Creates the error.
+   *
+   * @param reason The reason.
+   */
+  constructor(reason: string) {
+    super(`No turn to change the store: ${reason}`);
+  }
+}
+
 /** Thrown if a change is too large for a commit of its engine. Nothing of it was made. */
 export class TooLargeError extends RangeError {
   /** The class's name. */

@@ -125,24 +125,6 @@ export interface ReleaseOptions {
 }
 
 /**
- * Thrown if a change had to wait for others, and has not had its turn in time: nothing of it is stored, nor will
- * be. The database may well answer.
- */
-export class NoTurnError extends Error {
-  /** The class's name. */
-  override readonly name = "NoTurnError";
-
-  /**
-   * Creates the error.
-   *
-   * @param reason The reason.
-   */
-  constructor(reason: string) {
-    super(`No turn to change the store: ${reason}`);
-  }
-}
-
-/**
  * Room for an event at the worker of the store's process.
  *
  * @category Event store and worker
