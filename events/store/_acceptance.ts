@@ -198,6 +198,7 @@ type Beside = Pick<Change, "cells" | "sums" | "drops" | "urgency" | "turn">;
  * @param beside What the change holds beside it.
  * @param handOff The way to the local worker; undefined if it is not handed off.
  * @returns The outcome.
+ * @throws {Error} If its payload was uploaded, and has been deleted since.
  */
 export async function arrive(
   core: StoreCore,
@@ -228,11 +229,12 @@ export async function arrive(
     const applied = await engine.apply(change);
     handOff?.end(applied.ok ? applied.written[0] : null);
     if (applied.ok && change.announce) local.listener?.wake();
-    return applied;
+    if (applied.ok || applied.why !== "payload") return applied;
   } catch (error) {
     handOff?.fail(error);
     throw error;
   }
+  throw new Error("Cannot store the event: its payload took too long, and was deleted");
 }
 
 /** The event as which a document came first. */

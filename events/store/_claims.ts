@@ -114,8 +114,9 @@ export class Claims {
   /** Reads the time since which the longest-waiting event is due; null if none is due. */
   async oldestDueAt(): Promise<number | null> {
     const { engine } = this.#core;
-    const at = await engine.nextDueAt();
-    return at !== null && at <= engine.now() ? at : null;
+    const now = engine.now();
+    const { next } = await engine.due({ until: now, limit: 0 });
+    return next != null && next <= now ? next : null;
   }
 
   async #claim(options: Claiming, leases: Lease[]): Promise<void> {

@@ -91,7 +91,7 @@ export function leaseOperations<TTx>(
     park: (lease, wait) => park(core, lease, wait),
 
     async recover({ record: held }) {
-      const [found] = await engine.get([held.id]);
+      const [found] = await engine.get([held]);
       return found?.record && isSameLease(held, found.record) ? found : null;
     },
 

@@ -81,7 +81,7 @@ export class LocalHandOff {
     while (expected.lease!.until > engine.now()) {
       await sleep(RETRY_MS);
       try {
-        const [found] = await withDeadline(engine.get([expected.id]), ANSWER_TIMEOUT_MS);
+        const [found] = await withDeadline(engine.get([expected]), ANSWER_TIMEOUT_MS);
         // The same delivery may have been taken in again meanwhile: its payload is another one. And a
         // second try may have leased the event, whose lease begins later: that is in the worker's hands.
         if (!found?.record || !isSameLease(expected, found.record)) break;

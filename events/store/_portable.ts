@@ -86,8 +86,8 @@ export function restoring(
   async function restore(event: PortableEvent): Promise<RestoreOutcome> {
     const { record, body } = event;
     const payload = body && newPayloadRef(engine, body);
-    if (!payload || fitsChange(payload)) return await untilDone(() => tryToRestore(event, payload));
     if ((await engine.get([record.id]))[0] !== null) return "known";
+    if (!payload || fitsChange(payload)) return await untilDone(() => tryToRestore(event, payload));
     await engine.upload(payload, body);
     const outcome = await untilDone(() => tryToRestore(event, payload));
     if (outcome === "known") await engine.apply({ drops: [payload], urgency: "work" });

@@ -368,7 +368,7 @@ async function nameOf(
 ): Promise<Name> {
   const isReadable = isNameRecord(value);
   const stored: NameRecord = isReadable && !isPast(value, engine.now()) ? value : {};
-  const [waiter] = stored.for ? await engine.get([stored.for.id]) : [];
+  const [waiter] = stored.for ? await engine.get([stored.for]) : [];
   const record = waiter?.record;
   const holds = record?.state === "parked" && record.waitingFor?.name === name &&
     isFor(stored, record);

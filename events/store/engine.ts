@@ -222,9 +222,10 @@ export type Applied =
     /**
      * The reason: an event of a put or of `unchanged` has another version (`event`), an id that had to be absent is
      * known (`id`, with the event that has it in `found`), a cell has another version (`cell`), what led to an event
-     * has changed (`via`), or the effects threw or cannot be committed (`effects`, with their `error`).
+     * has changed (`via`), an uploaded payload has been deleted (`payload`), or the effects threw or cannot be
+     * committed (`effects`, with their `error`).
      */
-    readonly why: "event" | "id" | "cell" | "via" | "effects";
+    readonly why: "event" | "id" | "cell" | "via" | "payload" | "effects";
     readonly found?: Stored | Unreadable | undefined;
     readonly error?: unknown;
   };
@@ -248,6 +249,11 @@ export interface DuePage {
   readonly bodies: Promise<readonly (Bytes | undefined)[]>;
   /** Beginning of the next page; undefined if this is the last one. */
   readonly cursor?: string | undefined;
+  /**
+   * Set for a limit of 0: the time at which the next event is due, or became due, whatever time was asked for; null if
+   * there is none.
+   */
+  readonly next?: number | null | undefined;
 }
 
 /** An event at its position in an ordering group. */
@@ -328,8 +334,13 @@ export interface Limits {
 
 /** The parts of a store's upkeep that belong to its engine. Each is done if it is asked for. */
 export interface Tidying {
-  /** Repairs times that a wrong clock has made, looking at so many events; all of them for `Infinity`. */
-  readonly times?: number | undefined;
+  /** Repairs times that a wrong clock has made. */
+  readonly times?: {
+    /** The number of events to look at; `Infinity` for all of them. */
+    readonly reads: number;
+    /** Makes the record of an event that would be due too late; null if its time is right. */
+    corrected(record: EventRecord, now: number): EventRecord | null;
+  } | undefined;
   /** Repairs the ordering groups. */
   readonly groups?: boolean | undefined;
   /** Deletes the uploads that are older, in milliseconds, and never became an event's payload. */
@@ -368,10 +379,16 @@ export interface Engine<TTx = unknown, TReader = unknown> {
    */
   apply(change: Change<TTx>): Promise<Applied>;
 
-  /** Reads events by their ids, in the same order; null for one that is not there. */
-  get(ids: readonly string[]): Promise<(Stored | Unreadable | null)[]>;
+  /**
+   * Reads events by their ids, or by id and time of receipt, in the same order; null for one that is not there. With the
+   * time it is that very event, also if its id is forgotten or another one's by now.
+   */
+  get(events: readonly (string | EventRef)[]): Promise<(Stored | Unreadable | null)[]>;
 
-  /** Reads events that are due up to and including a time, the longest-waiting first. */
+  /**
+   * Reads events that are due up to and including a time, the longest-waiting first. With a limit of 0 it only reads
+   * {@linkcode DuePage.next}: that is one entry.
+   */
   due(
     options: {
       readonly until: number;
@@ -379,9 +396,6 @@ export interface Engine<TTx = unknown, TReader = unknown> {
       readonly cursor?: string | undefined;
     },
   ): Promise<DuePage>;
-
-  /** Reads the time at which the next event is due, or became due; null if there is none. It reads one entry. */
-  nextDueAt(): Promise<number | null>;
 
   /** Reads an ordering group from a position on, or only its positions: then no event is read. */
   group(
@@ -424,7 +438,7 @@ export interface Engine<TTx = unknown, TReader = unknown> {
     readonly atOnce?: number | undefined;
   }): AsyncIterableIterator<Cell>;
 
-  /** Calls back when another process may have made events due. Resolves when the engine is closed. */
+  /** Calls back when another process may have made events due. Resolves when its database is closed. */
   listen(wake: () => void): Promise<void>;
 
   /** Repairs and deletes what is left over. Returns the numbers of events, groups and uploads. */
@@ -433,10 +447,12 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   ): Promise<{ readonly times: number; readonly groups: number; readonly uploads: number }>;
 
   /** Checks that everything can be read and found, page by page, and puts back what nothing leads to. */
-  check(options: { readonly discard: boolean }): AsyncIterableIterator<CheckedPage>;
-
-  /** Closes what it has opened itself. */
-  close(): Promise<void>;
+  check(options: {
+    /** Set if values that cannot be read are deleted, except for records. */
+    readonly discard: boolean;
+    /** Makes the record of an open event that nothing leads to. */
+    foundAgain(record: EventRecord, now: number): EventRecord;
+  }): AsyncIterableIterator<CheckedPage>;
 }
 
 /**
@@ -463,7 +479,7 @@ export class TooLargeError extends RangeError {
   override readonly name = "TooLargeError";
 }
 
-/** Thrown once an engine is closed, or what it works with: it will never answer again. */
+/** Thrown once the database of an engine is closed: it will never answer again. */
 export class ClosedError extends Error {
   /** The class's name. */
   override readonly name = "ClosedError";

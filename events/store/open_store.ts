@@ -15,6 +15,7 @@ import { leaseOperations } from "./_leases.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { answers, wake } from "./_waits.ts";
+import { corrected, foundAgain } from "./claims.ts";
 import { consoleRecords } from "./console_records.ts";
 import type { CellKey, Engine } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
@@ -132,8 +133,10 @@ async function tidy(
   what: Tidying,
 ): ReturnType<EventStore["tidy"]> {
   checkOptions("tidy the store", what, TIDYING);
-  const { payloads = false, ...others } = what;
-  return { ...await engine.tidy(others), payloads: payloads ? await kept.trim() : 0 };
+  const { payloads = false, times: reads, ...others } = what;
+  const times = reads === undefined ? undefined : { reads, corrected };
+  const tidied = await engine.tidy({ ...others, times });
+  return { ...tidied, payloads: payloads ? await kept.trim() : 0 };
 }
 
 type Tidying = Parameters<EventStore["tidy"]>[0];
@@ -185,7 +188,7 @@ async function* checked(
   discard: boolean,
 ): AsyncGenerator<CheckedPage> {
   const counts = { read: 0, put_back: 0, unreadable: 0, discarded: 0 };
-  for await (const page of engine.check({ discard })) {
+  for await (const page of engine.check({ discard, foundAgain })) {
     counts.read += page.read;
     for (const { is } of page.findings) counts[is]++;
     if (page.findings.some(({ is }) => is === "put_back")) local.listener?.wake();

@@ -483,8 +483,6 @@ class Attempt {
       }
       case "event":
         return { ok: false, why, found: eventIn(entry, refOf(key)) };
-      case "upload":
-        throw new Error("Cannot store the event: its payload took too long, and was deleted");
       default:
         return { ok: false, why };
     }

@@ -14,6 +14,8 @@ import {
 } from "./_schedule.ts";
 import { Write } from "./_write.ts";
 
+const NO_EVENTS: DuePage = { events: [], bodies: Promise.resolve([]) };
+
 /**
  * Reads events that are due.
  *
@@ -25,6 +27,7 @@ export async function readDuePage(
   schedule: Schedule,
   options: Parameters<Engine["due"]>[0],
 ): Promise<DuePage> {
+  if (options.limit === 0) return { ...NO_EVENTS, next: await schedule.first() };
   for (;;) {
     const { entries, cursor } = await schedule.page(options);
     const shared = entries.filter(({ value }) => isShared(value));

@@ -16,7 +16,7 @@ import { ScheduleRepair } from "./_schedule_repair.ts";
 /** The part of the engine that reads, and that keeps what it reads in order. */
 type Reading = Omit<
   Engine<Deno.AtomicOperation, Deno.Kv>,
-  "apply" | "cells" | "list" | "close"
+  "apply" | "cells" | "list"
 >;
 
 /** Makes the part of a KV engine that reads. */
@@ -35,14 +35,13 @@ export function readingOf(parts: StoreParts): Reading {
     now: () => Date.now(),
     get: (ids) => findEvents(parts, ids),
     due: (options) => readDuePage(parts, schedule, options),
-    nextDueAt: () => schedule.first(),
     group: (key, options) => readPart(parts, key, options),
     scan: (scan) => visitsOf(events, scan, placeAt(scan.after)),
     count: (max, signal) => countEvents(parts, max, signal),
     upload: (ref, body) => upload(parts, ref, body),
     payload: (ref, of) => loadPayload(parts, ref, of),
     tidy: (what) => tidy(parts, repair, what),
-    check: ({ discard }) => new StoreCheck(parts, discard).pages(),
+    check: (options) => new StoreCheck(parts, options).pages(),
     listen: (wake) => notifier.listen(wake),
   };
 }
@@ -85,7 +84,7 @@ async function tidy(
   { times, groups = false, uploadsOlderThanMs }: Tidying,
 ): ReturnType<Engine["tidy"]> {
   return {
-    times: times === undefined ? 0 : await repair.run(times),
+    times: times ? await repair.run(times) : 0,
     groups: groups ? await repairGroups(parts) : 0,
     uploads: uploadsOlderThanMs === undefined
       ? 0

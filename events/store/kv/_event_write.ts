@@ -7,7 +7,7 @@ import type { StoreParts } from "./_parts.ts";
 import { deleteChunks, fitsRecord, setChunks } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
 import { deleteDue, type DueEntry, isAtEntry, setDue } from "./_schedule.ts";
-import { type LateRecord, Write } from "./_write.ts";
+import { type LateRecord, Write, type WriteCheck } from "./_write.ts";
 
 /** Change of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
 type IdStep = "leave" | "set" | "look";
@@ -21,6 +21,9 @@ interface EventWriteOptions {
 }
 
 const PLAIN: EventWriteOptions = {};
+
+/** A version that no entry has. */
+const NO_VERSION = "0".repeat(20);
 
 /**
  * Result of a put, in a write: the event's record, and all that follows from the record before and after. That
@@ -327,7 +330,11 @@ export class EventWrite implements LateRecord {
   #remove(before: EventRecord, after: EventRecord | null): void {
     const { keys } = this.#parts;
     const write = this.#write;
-    if (before.sharedEntry) write.leave(before);
+    if (before.sharedEntry) {
+      write.leave(before);
+      // Once it was due it may have been taken apart.
+      if (before.dueAt! <= Date.now()) write.delete(keys.due(before.dueAt!, before.id));
+    }
     deleteDue(write, keys, before);
     const isMoved = before.receivedAt !== after?.receivedAt;
     if (isMoved) write.delete(keys.event(before));
@@ -365,10 +372,16 @@ export class EventWrite implements LateRecord {
     if (entry.value === receivedAt) this.#write.check(entry).delete(entry.key);
   }
 
+  /** True if its payload, when it is not in the change, can only be one that was uploaded before. */
+  get #isIncoming(): boolean {
+    return "must" in this.#put.before || this.#change.urgency === "intake";
+  }
+
   /** Takes over a payload that was uploaded before. */
   #takeUpload(payload: PayloadRef | null | undefined): void {
     if (!payload || this.#body) return;
     if (this.#parts.uploads.take(this.#write, payload)) this.#uploaded = payload;
+    else if (this.#isIncoming) this.#write.check(deletedUpload(this.#parts, payload));
   }
 }
 
@@ -406,6 +419,11 @@ function isLeasedAt({ state, lease, dueAt }: EventRecord, now: number): boolean 
 /** Checks whether a record holds nothing that may be large. */
 function isFresh({ progress, woken, attempts }: EventRecord): boolean {
   return !progress && !woken && attempts.length === 0;
+}
+
+/** Makes the check that refuses an event: this process has deleted the upload of its payload. */
+function deletedUpload({ keys }: StoreParts, { id }: PayloadRef): WriteCheck {
+  return { key: keys.upload(id), versionstamp: NO_VERSION, why: "payload" };
 }
 
 function isOld(receivedAt: number): boolean {

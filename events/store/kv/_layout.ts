@@ -139,16 +139,16 @@ export async function readEvents(
 /** Finds events by their ids, in the same order; null for one that is not there. */
 export async function findEvents(
   parts: KvParts,
-  ids: readonly string[],
+  wanted: readonly (string | EventRef)[],
 ): Promise<(Stored | Unreadable | null)[]> {
   const { kv, keys } = parts;
   // With half a surrogate pair an id has no event: a KV would take that for another character.
-  const known = ids.filter((id) => id.isWellFormed());
-  const entries = await readAll(kv, known.map((id) => keys.id(id)));
-  const refs = known.flatMap((id, i) => refIn(entries[i]!, id) ?? []);
-  const events = await readEvents(parts, refs);
-  const found = new Map(refs.map(({ id }, i) => [id, events[i]]));
-  return ids.map((id) => found.get(id) ?? null);
+  const ids = wanted.filter((each) => typeof each === "string").filter((id) => id.isWellFormed());
+  const entries = ids.length > 0 ? await readAll(kv, ids.map((id) => keys.id(id))) : [];
+  const byId = new Map(ids.map((id, i) => [id, refIn(entries[i]!, id)]));
+  const refs = wanted.map((each) => typeof each === "string" ? byId.get(each) : each);
+  const events = (await readEvents(parts, refs.filter((ref) => ref !== undefined))).values();
+  return refs.map((ref) => ref && events.next().value || null);
 }
 
 /** Takes what leads to an event's record from the entry of its id. */

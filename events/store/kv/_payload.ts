@@ -64,7 +64,7 @@ export class Uploads {
   take(write: CheckedMutations, { id }: Pick<PayloadRef, "id">): boolean {
     const mark = this.#marks.get(id);
     if (!mark) return false;
-    write.check({ ...mark, why: "upload" });
+    write.check({ ...mark, why: "payload" });
     write.delete(mark.key);
     return true;
   }

@@ -26,6 +26,5 @@ export async function openKvEngine(
     ...readingOf(parts),
     ...readingCells(parts),
     ...applying(parts, joins),
-    close: () => Promise.resolve(),
   };
 }

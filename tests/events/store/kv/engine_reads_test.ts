@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { corrected, foundAgain } from "../../../../events/store/claims.ts";
 import type { Scan } from "../../../../events/store/engine.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
 import { Write } from "../../../../events/store/kv/_write.ts";
@@ -145,12 +146,14 @@ Deno.test("a shared entry is taken apart once by processes that find it together
   assertEquals((await keysOf(sut.kv, "due")).map((key) => key.at(-1)), ["d1", "d2"]);
 });
 
-Deno.test("nextDueAt() reads the first time, also a later one", async () => {
+Deno.test("due() with a limit of 0 reads the first time, also a later one", async () => {
   await using sut = await open();
-  assertEquals(await sut.engine.nextDueAt(), null);
+  const nothing = { until: 0, limit: 0 };
+  assertEquals((await sut.engine.due(nothing)).next, null);
   await sut.store.accept(delivery("d1"));
   await makeDue(sut.kv, "d1", 5e12);
-  assertEquals(await sut.engine.nextDueAt(), 5e12);
+  const { events, next } = await sut.engine.due(nothing);
+  assertEquals([events, next], [[], 5e12]);
 });
 
 Deno.test("group() reads a part of a group", async () => {
@@ -286,7 +289,11 @@ Deno.test("tidy() repairs times and groups", async () => {
   await claimOne(sut.store);
   for (const key of await keysOf(sut.kv, "lane")) await sut.kv.delete(key);
   assertEquals(await sut.engine.tidy({}), { times: 0, groups: 0, uploads: 0 });
-  assertEquals(await sut.engine.tidy({ times: Infinity }), { times: 1, groups: 0, uploads: 0 });
+  assertEquals(await sut.engine.tidy({ times: { reads: Infinity, corrected } }), {
+    times: 1,
+    groups: 0,
+    uploads: 0,
+  });
   assertEquals(await sut.engine.tidy({ groups: true }), { times: 0, groups: 1, uploads: 0 });
 });
 
@@ -294,7 +301,7 @@ Deno.test("check() puts back what nothing leads to", async () => {
   await using sut = await open();
   await sut.store.accept(delivery("d1"));
   for (const key of await keysOf(sut.kv, "due")) await sut.kv.delete(key);
-  const pages = await Array.fromAsync(sut.engine.check({ discard: false }));
+  const pages = await Array.fromAsync(sut.engine.check({ discard: false, foundAgain }));
   assertEquals(pages.flatMap(({ findings }) => findings), [{ is: "put_back", eventId: "d1" }]);
   assertEquals(await keysOf(sut.kv, "checked"), []);
   assertEquals((await claimAll(sut.store)).length, 1);

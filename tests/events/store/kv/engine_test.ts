@@ -224,9 +224,9 @@ Deno.test("an id whose event is gone is free", async () => {
 
 Deno.test("an event from another store is refused if its record is here, although its id is forgotten", async () => {
   using opened = await openEngine();
-  const { record } = await write(opened, newPut("a"));
+  const { record, body } = await write(opened, newPut("a"));
   await opened.kv.delete(["events", "id", "a"]);
-  const again: Put = { before: { id: "a", must: "absent" }, after: () => record };
+  const again: Put = { before: { id: "a", must: "absent" }, after: () => record, body };
   const later = { ...again, after: () => ({ ...record, receivedAt: record.receivedAt - 5 }) };
   const refused = await opened.engine.apply(work({ puts: [again] }));
   assertEquals(refused.ok || [refused.why, refused.found?.version.length], ["id", 20]);
@@ -363,6 +363,16 @@ Deno.test("a done event is forgotten with its id after a time, and stays if none
   await expiring.pass(400 * 86_400_000);
   assertEquals(await idsLeft(), ["id/b"]);
   await expiring.end();
+});
+
+Deno.test("a change is refused if the payload that was uploaded for it has been deleted", async () => {
+  using opened = await openEngine();
+  const { record, body } = newEvent("a", 800_000);
+  await opened.engine.upload(record.payload!, body);
+  await opened.engine.tidy({ uploadsOlderThanMs: -1 });
+  const put = { before: { id: "a", must: "absent" }, after: () => record } as const;
+  const applied = await opened.engine.apply({ puts: [put], urgency: "intake" });
+  assertEquals(applied.ok || applied.why, "payload");
 });
 
 Deno.test("a payload that was in its record is kept in a part of its own", async () => {

@@ -51,3 +51,14 @@ Deno.test("an event whose id's entry cannot be read is handled, and purged", asy
   assertEquals((await store.purge({})).changed, 1);
   assertEquals(await keysOf(kv, "event"), []);
 });
+
+Deno.test("a lease is recovered although the entry of its id is gone, or another event's", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept(delivery("d1"));
+  const lease = await claimOne(sut.store);
+  const [key] = await keysOf(sut.kv, "id");
+  await sut.kv.delete(key!);
+  assertEquals((await sut.store.recover(lease))?.version, lease.version);
+  await setValue(sut.kv, key!, 5);
+  assertEquals((await sut.store.recover(lease))?.version, lease.version);
+});
