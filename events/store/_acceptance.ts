@@ -29,9 +29,8 @@ import type {
 } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { newPayloadRef } from "./payload.ts";
 import { isEventId, isTime, wrongMemberOf } from "./record_shape.ts";
-import { type AcceptResult, rememberedMs, type StoreCore } from "./store_core.ts";
+import { type AcceptResult, newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
 import { UndecodableError } from "./value_codec.ts";
 
 /** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */

@@ -12,7 +12,6 @@ import { imported } from "./arrival.ts";
 import { type CellChange, type CellKey, TooLargeError } from "./engine.ts";
 import type { EventOperations, RestoreOutcome } from "./event_operations.ts";
 import type { PayloadRef } from "./event_record.ts";
-import { newPayloadRef } from "./payload.ts";
 import {
   checkedEntry,
   checkedEvent,
@@ -22,7 +21,7 @@ import {
   type PortableRecord,
 } from "./portable_event.ts";
 import { scheduleKey, scheduleNotes } from "./schedule_notes.ts";
-import type { StoreCore } from "./store_core.ts";
+import { newPayloadRef, type StoreCore } from "./store_core.ts";
 import { entryUntil, listStates, stateChange, stateKey } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 

@@ -17,12 +17,11 @@ import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { answers, wake } from "./_waits.ts";
 import { corrected, foundAgain } from "./claims.ts";
 import { consoleRecords } from "./console_records.ts";
-import type { CellKey, Engine } from "./engine.ts";
+import type { CellKey, CheckedPage, Engine } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
 import { isCount, isTime, shape } from "./record_shape.ts";
 import { scheduleNotes } from "./schedule_notes.ts";
-import type { CheckedPage } from "./store_check.ts";
 import {
   checkKeepPayloads,
   DEFAULT_RETENTION_MS,

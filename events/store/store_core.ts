@@ -7,9 +7,11 @@ import { checkInteger, checkKeys, checkObject, numberFrom } from "../../core/che
 import type { LogSink } from "../../core/mod.ts";
 import type { CountedStep } from "../../telemetry/mod.ts";
 import type { Delivery } from "./delivery.ts";
-import type { Cell, CellKey, Engine } from "./engine.ts";
-import type { EventRecord } from "./event_record.ts";
-import { UNNAMED } from "./store_check.ts";
+import { type Cell, type CellKey, type Engine, UNNAMED } from "./engine.ts";
+import type { EventRecord, PayloadRef } from "./event_record.ts";
+
+/** Size of the parts of a payload, in bytes: a value of a KV holds 65,536. */
+export const PART_BYTES = 65_000;
 
 /** The time for which done events are remembered by default, in milliseconds: 7 days. */
 export const DEFAULT_RETENTION_MS = 604_800_000;
@@ -221,6 +223,33 @@ export function rememberedMs(
   if (state !== "done") return retentionMs;
   // By a clock that was ahead, it would have been done in the future.
   return Math.max(1, Math.min(retentionMs, settledAt! + retentionMs - engine.now()));
+}
+
+/**
+ * Names a payload that is about to be written. An engine may keep it in the record of its event.
+ *
+ * @param engine The engine that is to hold it.
+ * @param body The payload.
+ * @returns Its name, which no other payload has.
+ * @throws {RangeError} If it is larger than the engine can hold.
+ */
+export function newPayloadRef(engine: Engine, body: Uint8Array): PayloadRef {
+  const { payloadBytes } = engine.limits;
+  const size = body.byteLength;
+  if (size > payloadBytes) {
+    throw new RangeError(`Cannot store the payload: it has ${size} bytes, over ${payloadBytes}`);
+  }
+  // Ordered by time, like all keys of an event.
+  return {
+    id: `${engine.now().toString(36)}-${crypto.randomUUID()}`,
+    chunks: chunksOf(size),
+    size,
+  };
+}
+
+/** Returns the number of parts of a payload that is not in a record. */
+export function chunksOf(size: number): number {
+  return Math.max(1, Math.ceil(size / PART_BYTES));
 }
 
 /** Checks for the cell of a list that stands for one whose key cannot be read. */
