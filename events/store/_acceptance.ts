@@ -1,7 +1,6 @@
 import { met } from "../../core/check_options.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { Tries, untilDone } from "../../core/tries.ts";
-import { rememberedMs } from "./_retention.ts";
 import type { Sources } from "./_emit.ts";
 import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
@@ -30,9 +29,8 @@ import type {
 } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { newPayloadRef } from "./payload.ts";
 import { isEventId, isTime, wrongMemberOf } from "./record_shape.ts";
-import type { AcceptResult, StoreCore } from "./store_core.ts";
+import { type AcceptResult, newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
 import { UndecodableError } from "./value_codec.ts";
 
 /** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */

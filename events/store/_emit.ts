@@ -12,9 +12,8 @@ import {
 } from "./emission.ts";
 import type { CellChange, CellKey, Engine, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
-import { newPayloadRef } from "./payload.ts";
 import { isText, shape } from "./record_shape.ts";
-import type { AcceptResult, StoreCore } from "./store_core.ts";
+import { type AcceptResult, newPayloadRef, type StoreCore } from "./store_core.ts";
 
 /** The kind of the cells of intakes and sources. */
 const SOURCE = "source";
@@ -75,7 +74,7 @@ export interface EmissionPut extends Put {
 }
 
 /** Emitted events, as the part of a change that stores them. */
-export interface EmittedEvents {
+interface EmittedEvents {
   readonly puts: readonly EmissionPut[];
   /** The notes of their sources. */
   readonly cells: readonly CellChange[];

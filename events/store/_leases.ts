@@ -2,9 +2,7 @@ import { untilDone } from "../../core/tries.ts";
 import { membersOf } from "./_batches.ts";
 import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
-import { rememberedMs } from "./_retention.ts";
 import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement.ts";
-import type { Lease, StoreCore } from "./store_core.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./claims.ts";
 import { DEAD, deathOf } from "./emission.ts";
@@ -13,6 +11,7 @@ import type { EventRecord } from "./event_record.ts";
 import type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
 import { inBrief, isCancelRequested, progressed } from "./record_notes.ts";
 import { buried, completed, released, retried, settledWith } from "./settlement.ts";
+import { type Lease, rememberedMs, type StoreCore } from "./store_core.ts";
 
 /**
  * Part of a lease for which a settlement waits for its turn, and one for which a part of the handling does: less

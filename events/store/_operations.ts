@@ -10,7 +10,6 @@ import { untilDone } from "../../core/tries.ts";
 import { firstOf } from "./_batches.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { NEXT_IS_DUE, settle } from "./_settlement.ts";
-import type { StoreCore } from "./store_core.ts";
 import { leavingName } from "./_waits.ts";
 import type { Engine, Scan, Stored, Unreadable, Visit } from "./engine.ts";
 import {
@@ -26,6 +25,7 @@ import {
 import { type EventFilter, type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
 import { cancelRequested, isCancelRequested } from "./record_notes.ts";
 import { cancelled, cancelledAlone } from "./settlement.ts";
+import type { StoreCore } from "./store_core.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
 const CONCURRENCY = 100;

@@ -1,10 +1,9 @@
 import { LocalHandOff } from "./_local_hand_off.ts";
-import { rememberedMs } from "./_retention.ts";
 import { movedUp } from "./claims.ts";
 import type { Applied, Change, Leave, LeavingMember, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { settledWith } from "./settlement.ts";
-import type { StoreCore } from "./store_core.ts";
+import { rememberedMs, type StoreCore } from "./store_core.ts";
 
 /** Has the next event of a group due once the first one has left it. */
 export const NEXT_IS_DUE: Leave = { head: movedUp };

@@ -17,13 +17,13 @@ import { writeLog } from "../../core/mod.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
-import type { StoreCore } from "./store_core.ts";
 import type { Cell, CellChange, CellKey, Move, Stored } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EndedWait, EventRecord, EventRef } from "./event_record.ts";
 import { checkRoomFor, isCancelRequested, waited } from "./record_notes.ts";
 import { isCount, isEventRef, isText, isTime, orNone, shape } from "./record_shape.ts";
 import { parked, released, unparked } from "./settlement.ts";
+import type { StoreCore } from "./store_core.ts";
 import { UndecodableError } from "./value_codec.ts";
 import { type UntakenAnswer, type Wait, WaitRefusedError, type Wake } from "./waits.ts";
 
@@ -73,7 +73,7 @@ interface Name extends Pick<Cell, "version"> {
 }
 
 /** The part of a change that wakes names. */
-export interface Waking {
+interface Waking {
   readonly cells: readonly CellChange[];
   readonly moves: readonly Move[];
   /** Set if an event waits for one of them. */

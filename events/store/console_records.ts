@@ -10,7 +10,7 @@ const CONSOLE = "console";
 /**
  * Kind of records: counts of a minute, counts of a quarter of an hour, acts of an operator, and wishes to stop one.
  */
-export type ConsoleRecordKind = "minute" | "quarter" | "act" | "stop";
+type ConsoleRecordKind = "minute" | "quarter" | "act" | "stop";
 
 /** Place of a record. Records of a kind are in the order of their numbers. */
 export interface ConsoleRecordKey {
@@ -23,7 +23,7 @@ export interface ConsoleRecordKey {
 }
 
 /** Record that was read. */
-export interface ConsoleRecord extends ConsoleRecordKey {
+interface ConsoleRecord extends ConsoleRecordKey {
   /** The value. Another version may have written it. */
   readonly value: unknown;
 }

@@ -22,7 +22,6 @@ import type {
   GroupPosition,
   PayloadRef,
 } from "./event_record.ts";
-import type { CheckedPage } from "./store_check.ts";
 
 /** Bytes of a payload. */
 export type Bytes = Uint8Array<ArrayBuffer>;
@@ -322,6 +321,59 @@ export interface Counts extends Readonly<Record<Exclude<EventState, "done">, Bou
   readonly oldestDueAt: number | null;
 }
 
+/** Name of a value whose key cannot be read, either. */
+export const UNNAMED = "(written by a newer version of Deno)";
+
+/**
+ * Part of a check of a store.
+ *
+ * @category Operations
+ */
+export interface CheckedPage {
+  /** Number of values that were read. */
+  readonly read: number;
+  /**
+   * Findings among them: events that nothing led to and that are back on the schedule, and values that cannot be
+   * decoded.
+   */
+  readonly findings: readonly (
+    | {
+      /** An event was put back: its schedule entry, its position, or its entry in an index was missing. */
+      readonly is: "put_back";
+      /** Its id. */
+      readonly eventId: string;
+    }
+    | {
+      /** A value cannot be decoded: another version wrote it, or it is damaged. If asked for, it was deleted. */
+      readonly is: "unreadable" | "discarded";
+      /** Kind of the value. */
+      readonly kind:
+        | "event"
+        | "id"
+        | "schedule entry"
+        | "ordering group"
+        | "position"
+        | "name"
+        | "state"
+        | "schedule"
+        | "kept payload";
+      /**
+       * Name of the value: the id of an event, the key of a group or a state, the name of a schedule. A value that
+       * another program has written with a newer Deno has none in an older one.
+       */
+      readonly name: string;
+      /** Place of the value, as the engine has it: in a KV its key, or the beginning of the key if it has no name. */
+      readonly at: unknown;
+    }
+  )[];
+}
+
+/** Finding of a check. */
+export type StoreFinding = CheckedPage["findings"][number];
+
+/** Kind of a stored value that cannot be decoded. */
+export type StoredKind = Exclude<StoreFinding, { readonly is: "put_back" }>["kind"];
+
 /** Limits of an engine. The errors of the store name these numbers. */
 export interface Limits {
   /** The largest payload, in bytes. */
@@ -453,6 +505,24 @@ export interface Engine<TTx = unknown, TReader = unknown> {
     /** Makes the record of an open event that nothing leads to. */
     foundAgain(record: EventRecord, now: number): EventRecord;
   }): AsyncIterableIterator<CheckedPage>;
+}
+
+/**
+ * Thrown if a change had to wait for others, and has not had its turn in time: nothing of it is stored, nor will
+ * be. The database may well answer.
+ */
+export class NoTurnError extends Error {
+  /** The class's name. */
+  override readonly name = "NoTurnError";
+
+  /**
+   * Creates the error.
+   *
+   * @param reason The reason.
+   */
+  constructor(reason: string) {
+    super(`No turn to change the store: ${reason}`);
+  }
 }
 
 /** Thrown if a change is too large for a commit of its engine. Nothing of it was made. */

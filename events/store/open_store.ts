@@ -10,20 +10,18 @@ import { consoleSink } from "../../core/mod.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { Claims } from "./_claims.ts";
 import { Emitter, Sources } from "./_emit.ts";
-import { restoring } from "./_import.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
 import { eventOperations } from "./_operations.ts";
-import { portableEntries, restoreEntry } from "./_portable_entries.ts";
+import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { answers, wake } from "./_waits.ts";
 import { corrected, foundAgain } from "./claims.ts";
 import { consoleRecords } from "./console_records.ts";
-import type { CellKey, Engine } from "./engine.ts";
+import type { CellKey, CheckedPage, Engine } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
 import { isCount, isTime, shape } from "./record_shape.ts";
 import { scheduleNotes } from "./schedule_notes.ts";
-import type { CheckedPage } from "./store_check.ts";
 import {
   checkKeepPayloads,
   DEFAULT_RETENTION_MS,

@@ -56,7 +56,7 @@ export interface ProcessNote {
 type UnreadableNote = { readonly id: string; readonly isUnreadable: true };
 
 /** Checks whether a stored value is the note of a process that this version can read. */
-export const isProcessNote = shape<Omit<ProcessNote, "id">>({
+const isProcessNote = shape<Omit<ProcessNote, "id">>({
   version: orNone(isText),
   startedAt: isTime,
   seenAt: isTime,

@@ -292,7 +292,7 @@ function cutTo(text: string, bytes: number): string {
  * @param progress The names.
  * @returns The number of bytes.
  */
-export function progressBytes(progress: readonly string[]): number {
+function progressBytes(progress: readonly string[]): number {
   return progress.length === 0 ? 2 : jsonBytes(progress);
 }
 

@@ -8,7 +8,6 @@
  * @module
  */
 import type { EndedWait, EventRecord } from "./event_record.ts";
-import type { ReleaseOptions } from "./store_core.ts";
 import {
   BRIEF_BYTES,
   isCancelRequested,
@@ -18,6 +17,7 @@ import {
   withHandler,
   withPutOff,
 } from "./record_notes.ts";
+import type { ReleaseOptions } from "./store_core.ts";
 import type { Wait } from "./waits.ts";
 
 /**

@@ -7,9 +7,11 @@ import { checkInteger, checkKeys, checkObject, numberFrom } from "../../core/che
 import type { LogSink } from "../../core/mod.ts";
 import type { CountedStep } from "../../telemetry/mod.ts";
 import type { Delivery } from "./delivery.ts";
-import type { Cell, CellKey, Engine } from "./engine.ts";
-import type { EventRecord } from "./event_record.ts";
-import { UNNAMED } from "./store_check.ts";
+import { type Cell, type CellKey, type Engine, UNNAMED } from "./engine.ts";
+import type { EventRecord, PayloadRef } from "./event_record.ts";
+
+/** Size of the parts of a payload, in bytes: a value of a KV holds 65,536. */
+export const PART_BYTES = 65_000;
 
 /** The time for which done events are remembered by default, in milliseconds: 7 days. */
 export const DEFAULT_RETENTION_MS = 604_800_000;
@@ -60,7 +62,7 @@ export interface EventStoreOptions {
 }
 
 /** The limits of the payloads that are kept. */
-export type KeepPayloads = NonNullable<EventStoreOptions["keepPayloads"]>;
+type KeepPayloads = NonNullable<EventStoreOptions["keepPayloads"]>;
 
 /**
  * The result of accepting a delivery, or of emitting an event from outside of a handler.
@@ -122,24 +124,6 @@ export interface ReleaseOptions {
    * @default {false}
    */
   readonly isUnhandled?: boolean | undefined;
-}
-
-/**
- * Thrown if a change had to wait for others, and has not had its turn in time: nothing of it is stored, nor will
- * be. The database may well answer.
- */
-export class NoTurnError extends Error {
-  /** The class's name. */
-  override readonly name = "NoTurnError";
-
-  /**
-   * Creates the error.
-   *
-   * @param reason The reason.
-   */
-  constructor(reason: string) {
-    super(`No turn to change the store: ${reason}`);
-  }
 }
 
 /**
@@ -223,6 +207,49 @@ export function checkKeepPayloads(
   const { forMs, maxBytes } = limits;
   numberFrom(1, retentionMs, ", the retention")(doing, "keepPayloads.forMs", forMs);
   checkInteger(doing, "keepPayloads.maxBytes", maxBytes, { max: Number.MAX_SAFE_INTEGER });
+}
+
+/**
+ * Calculates the time for which an event is remembered once it is done, see `Put.forMs`.
+ *
+ * @param core The store.
+ * @param record Its record after the change.
+ * @returns The time, in milliseconds.
+ */
+export function rememberedMs(
+  { engine, retentionMs }: StoreCore,
+  { state, settledAt }: EventRecord,
+): number {
+  if (state !== "done") return retentionMs;
+  // By a clock that was ahead, it would have been done in the future.
+  return Math.max(1, Math.min(retentionMs, settledAt! + retentionMs - engine.now()));
+}
+
+/**
+ * Names a payload that is about to be written. An engine may keep it in the record of its event.
+ *
+ * @param engine The engine that is to hold it.
+ * @param body The payload.
+ * @returns Its name, which no other payload has.
+ * @throws {RangeError} If it is larger than the engine can hold.
+ */
+export function newPayloadRef(engine: Engine, body: Uint8Array): PayloadRef {
+  const { payloadBytes } = engine.limits;
+  const size = body.byteLength;
+  if (size > payloadBytes) {
+    throw new RangeError(`Cannot store the payload: it has ${size} bytes, over ${payloadBytes}`);
+  }
+  // Ordered by time, like all keys of an event.
+  return {
+    id: `${engine.now().toString(36)}-${crypto.randomUUID()}`,
+    chunks: chunksOf(size),
+    size,
+  };
+}
+
+/** Returns the number of parts of a payload that is not in a record. */
+export function chunksOf(size: number): number {
+  return Math.max(1, Math.ceil(size / PART_BYTES));
 }
 
 /** Checks for the cell of a list that stands for one whose key cannot be read. */

@@ -5,6 +5,7 @@
  */
 import { namesOfSources } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
+import { inIntake } from "./arrival.ts";
 import { childIdOf } from "./emission.ts";
 import type { BoundedCount, Counts, Engine, GroupMember } from "./engine.ts";
 import type { EventRecord, StoredEvent } from "./event_record.ts";
@@ -101,7 +102,7 @@ export function storeInspector(core: StoreCore, kept: KeptPayloads): StoreInspec
 
     async withDeliveryId(deliveryId) {
       const names = await namesOfSources(core);
-      return await known(engine, names.map((name) => `${name}:${deliveryId}`));
+      return await known(engine, names.map((name) => inIntake(name, deliveryId)));
     },
 
     async keptAmong(events) {

@@ -163,7 +163,7 @@ export class StateConflictError extends Error {
 export type StateChange = StateEntry | null;
 
 /** The new entry of a state. */
-export interface StateEntry {
+interface StateEntry {
   /** A copy of the value. */
   readonly value: unknown;
   /** The time after which it is forgotten, in milliseconds; undefined if it stays. */

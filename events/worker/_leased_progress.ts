@@ -1,6 +1,6 @@
 import { cancelledProgress } from "../store/record_notes.ts";
 import { met } from "../../core/check_options.ts";
-import type { CellChange } from "../store/engine.ts";
+import { type CellChange, NoTurnError } from "../store/engine.ts";
 import {
   type CommitEffects,
   type EventStore,
@@ -8,7 +8,6 @@ import {
   type NoteOptions,
   WaitRefusedError,
 } from "../store/mod.ts";
-import { NoTurnError } from "../store/store_core.ts";
 import { type Wait, withWakesBack } from "../store/waits.ts";
 import { type HeldLease, NoAnswerError } from "./_held_lease.ts";
 import { ParkedError, type WaitResult } from "./event.ts";

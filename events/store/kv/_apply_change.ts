@@ -12,9 +12,9 @@ import type {
 } from "../engine.ts";
 import { TooLargeError } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
+import { chunksOf } from "../store_core.ts";
 import { withoutOwnKeys } from "./_own_keys.ts";
 import { encodeValue } from "../value_codec.ts";
-import { chunksOf } from "../payload.ts";
 import { takeIds, TURN } from "./_chosen_ids.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
 import { EventWrite } from "./_event_write.ts";

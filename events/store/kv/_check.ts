@@ -1,7 +1,6 @@
-import type { Engine, Stored } from "../engine.ts";
+import type { CheckedPage, Engine, Stored, StoredKind, StoreFinding } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
 import { isEventRef, isTime } from "../record_shape.ts";
-import type { CheckedPage, StoredKind, StoreFinding } from "../store_check.ts";
 import { encodeValue } from "../value_codec.ts";
 import { changeEvent } from "./_event_write.ts";
 import { eventIn, MARK, readEvents, refOf } from "./_layout.ts";

@@ -1,7 +1,7 @@
 import type { Bytes, Change, Due, Moment, Put, Stored, Unreadable } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
+import { chunksOf } from "../store_core.ts";
 import { encodeValue } from "../value_codec.ts";
-import { chunksOf } from "../payload.ts";
 import { DAY_MS, MARGIN_MS, MARK, type Mutations, readEvent, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks, fitsRecord, setChunks } from "./_payload.ts";

@@ -16,7 +16,7 @@ import {
 } from "../../../events/mod.ts";
 import { failingOnce } from "../../../dev/harness/faulty_kv.ts";
 import { openEventStore } from "../../../events/mod.ts";
-import { NoTurnError } from "../../../events/store/store_core.ts";
+import { NoTurnError } from "../../../events/store/engine.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/kv/_stores.ts";
 import { handle, until, WAYS, withWorker } from "./_worker.ts";

@@ -9,7 +9,7 @@ import {
 } from "../../../../events/mod.ts";
 import { emissionOf } from "../../../../events/store/emission.ts";
 import { changedKv, failingOnce, withOperations } from "../../../../dev/harness/faulty_kv.ts";
-import { NoTurnError } from "../../../../events/store/store_core.ts";
+import { NoTurnError } from "../../../../events/store/engine.ts";
 import { holdCommits, letGo } from "./_commits.ts";
 import { claimAll, claimOne, delivery, idsOf, later } from "../_events.ts";
 import { keysOf } from "./_keys.ts";
