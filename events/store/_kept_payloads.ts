@@ -48,7 +48,7 @@ interface KeptEntry extends Cell {
 }
 
 /** The part of a change that keeps a payload, or takes it out of the index. */
-export interface KeptChange {
+interface KeptChange {
   readonly cells: readonly CellChange[];
   readonly sums: readonly SumChange[];
 }
