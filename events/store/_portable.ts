@@ -1,5 +1,5 @@
 /**
- * What a store takes in from another one: events, and what is kept beside them. The latter is also listed for an export.
+ * Restoring what comes from another store: events, and what is kept beside them. The latter is also listed for an export.
  *
  * @module
  */
