@@ -1,6 +1,6 @@
 import type { EventStore, EventStoreOptions } from "../../../events/mod.ts";
 import type { Place } from "./engines/_engine.ts";
-import { ACCESS_TOKEN } from "./kv/_denokv.ts";
+import { ENGINES } from "./engines/mod.ts";
 import { type Call, decode, encode, type Reply } from "./_calls.ts";
 
 /** Another process, in which a store can be opened. */
@@ -56,7 +56,7 @@ export function startPeer(): Peer {
   const script = new URL("./_peer.ts", import.meta.url).href;
   const process = new Deno.Command(Deno.execPath(), {
     args: ["run", "--cached-only", "--quiet", "--no-prompt", "-A", script],
-    env: { DENO_KV_ACCESS_TOKEN: ACCESS_TOKEN },
+    env: Object.assign({}, ...ENGINES.map(({ env }) => env)),
     stdin: "piped",
     stdout: "piped",
     stderr: "inherit",

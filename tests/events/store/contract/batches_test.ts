@@ -370,17 +370,16 @@ const LONG_NAMES: Partial<Delivery> = {
 
 testStore("a batch with names and errors that are not Latin dies, and is reported", async (sut) => {
   const { store } = sut;
+  const ids = Array.from({ length: 100 }, (_, i) => `d${i}`);
   for (const error of ["名".repeat(1_000), "\0".repeat(1_000)]) {
-    await acceptTogether(store, Array.from({ length: 100 }, (_, i) => `d${i}`), LONG_NAMES);
+    // An engine whose commits are large has settled all of them at once.
+    if ((await store.stats()).queued === 0) await acceptTogether(store, ids, LONG_NAMES);
     const first = await claimed(store);
     const { length } = await batchOf(store, first);
     assert(length > 15, `${length}`);
     assert(await store.bury(first, new Error(error), { reports: true }));
     assertEquals(await settleReports(store), length);
     assertEquals((await store.purge({ state: "dead" })).changed, length);
-    // How many of them fit a batch, the engine says.
-    await store.cancelAll({});
-    await store.purge({});
   }
 });
 

@@ -11,6 +11,8 @@ export interface EngineUnderTest<TPlace extends Place = Place> {
   readonly shared: PlaceKind<TPlace>;
   /** Further kinds for tests of wake-ups, if there are other ways to wake. */
   readonly wakingKinds?: readonly PlaceKind<TPlace>[];
+  /** Variables of other processes that open its stores. */
+  readonly env?: Readonly<Record<string, string>>;
   /** Opens a store where another process has one, see {@linkcode Place.address}. */
   openAt(address: string, options: EventStoreOptions): Promise<OpenedStore>;
   /** Has ways to spoil what lies in a place. Without them, the tests of unreadable values are skipped. */

@@ -12,7 +12,13 @@ import { FULL_LENGTH } from "../../../_length.ts";
 import { perFile } from "../../../_per_file.ts";
 import { keysOf, makeDue, recordKey } from "../kv/_keys.ts";
 import { setNewer, valueAt } from "../kv/_values.ts";
-import { type Denokv, DENOKV_MISSING, denokvPath, startDenokv } from "../kv/_denokv.ts";
+import {
+  ACCESS_TOKEN,
+  type Denokv,
+  DENOKV_MISSING,
+  denokvPath,
+  startDenokv,
+} from "../kv/_denokv.ts";
 import { expiringKv } from "../kv/_expiring_kv.ts";
 import type {
   Contents,
@@ -105,6 +111,7 @@ export const KV: EngineUnderTest<KvPlace> = {
   name: "kv",
   kinds: [inMemory("enqueue"), inFile("watch"), ON_DENOKV, ...SHARED],
   shared: inFile("enqueue"),
+  env: { DENO_KV_ACCESS_TOKEN: ACCESS_TOKEN },
   wakingKinds: [inMemory("watch"), inFile("enqueue")],
   async openAt(address, options) {
     const { path, notifier }: KvAddress = JSON.parse(address);

@@ -28,6 +28,11 @@ export function testStoreInOneProcess(
   for (const kind of KV.kinds) if (kind.processes !== 2) testOnKv(kind, name, fn, options);
 }
 
+/** Registers a test that adds to one of the contract what only the keys of a KV show. */
+export function testInMemory(name: string, fn: (sut: StoreUnderTest) => Promise<void>): void {
+  testOnKv(KV.kinds[0], name, fn, {});
+}
+
 /** Registers a test of the notifier, for each kind of it that an engine can have. */
 export function testNotifier(name: string, fn: (sut: StoreUnderTest) => Promise<void>): void {
   testStoreInOneProcess(name, fn);

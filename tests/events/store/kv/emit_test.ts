@@ -13,7 +13,7 @@ import { NoTurnError } from "../../../../events/store/engine.ts";
 import { holdCommits, letGo } from "./_commits.ts";
 import { claimAll, claimOne, delivery, idsOf, later } from "../_events.ts";
 import { keysOf } from "./_keys.ts";
-import { memoryStore, testStore } from "./_stores.ts";
+import { memoryStore, testInMemory, testStore } from "./_stores.ts";
 
 function job(options?: EmitOptions, payload: object = { team: "a" }): Emission {
   return emissionOf("jobs", "report.due", payload, options);
@@ -30,7 +30,7 @@ async function leased(store: EventStore, id = "d1", key?: string): Promise<Lease
   return await claimOne(store);
 }
 
-testStore("complete() stores the events that its handler has emitted", async ({ store }) => {
+testInMemory("complete() stores the events that its handler has emitted", async ({ store }) => {
   const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
   await store.accept({ ...delivery("d1"), intake: "forge", traceparent });
   assert(await store.complete(await claimOne(store), { emits: [job(), job()] }));

@@ -2,9 +2,9 @@ import { assertEquals } from "@std/assert";
 import { openEventStore } from "../../../../events/mod.ts";
 import { claimOne, delivery, later } from "../_events.ts";
 import { keysOf, recordKey } from "./_keys.ts";
-import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 import { deleteUploads } from "../_tidying.ts";
 import { damage, setValue } from "./_values.ts";
+import { memoryStore, testInMemory, testStore } from "./_stores.ts";
 
 testStore("tidy() deletes what a crashed upload left", async ({ kv, store }) => {
   await setValue(kv, ["events", "upload", "p1"], { startedAt: Date.now() - 1_000, chunks: 2 });
@@ -15,7 +15,7 @@ testStore("tidy() deletes what a crashed upload left", async ({ kv, store }) => 
   assertEquals(await keysOf(kv), []);
 });
 
-testStoreInOneProcess(
+testInMemory(
   "claim() passes over a record that cannot be read, and reports it",
   async ({ kv }) => {
     const messages: string[] = [];

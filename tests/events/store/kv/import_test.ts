@@ -6,8 +6,8 @@ import { buryAll, claimAll, delivery } from "../_events.ts";
 import { keysOf } from "./_keys.ts";
 import { withExpiringKv } from "./_expiring_kv.ts";
 import { importLines } from "../_moving.ts";
-import { memoryStore, testStore } from "./_stores.ts";
 import { setValue } from "./_values.ts";
+import { memoryStore, testInMemory } from "./_stores.ts";
 
 const encoder = new TextEncoder();
 
@@ -31,7 +31,7 @@ Deno.test("an event whose id outlasts its record is imported", async () => {
   });
 });
 
-testStore("an event that the store knows is left as it is", async ({ kv, store }) => {
+testInMemory("an event that the store knows is left as it is", async ({ kv, store }) => {
   await buryAll(store, ["d1"]);
   await store.accept(delivery("d2"));
   const before = await Array.fromAsync(store.list());
@@ -43,7 +43,7 @@ testStore("an event that the store knows is left as it is", async ({ kv, store }
   assertEquals(await store.restore(event({ id: "d2", receivedAt })), "known");
 });
 
-testStore("of imports at the same time one stores an event", async ({ kv, store }) => {
+testInMemory("of imports at the same time one stores an event", async ({ kv, store }) => {
   const large = event({ id: "large" }, JSON.stringify("x".repeat(1_600_000)));
   const small = event({ group: { key: "key", position: 7 }, orderingKey: "key" });
   const both = [large, small, large, small, large, small].map((each) => store.restore(each));

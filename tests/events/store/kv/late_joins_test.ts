@@ -3,9 +3,9 @@ import { type EventRecord, type EventStore, openEventStore } from "../../../../e
 import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
 import { claimAll, claimOne, delivery, drain } from "../_events.ts";
 import { keysOf, recordKey } from "./_keys.ts";
-import { testStore } from "./_stores.ts";
 import { repairTimes } from "../_tidying.ts";
 import { changeValue, setValue, valueAt } from "./_values.ts";
+import { testInMemory } from "./_stores.ts";
 
 interface Sut {
   readonly kv: Deno.Kv;
@@ -32,16 +32,19 @@ async function recordOf(store: EventStore, id: string): Promise<EventRecord> {
   return (await store.get(id))!;
 }
 
-testStore("an event that joins later by a clock that was ahead is brought forward", async (sut) => {
-  const { kv, store } = sut;
-  await storeLater(sut, "reminder", "repo", 60_000);
-  const key = await recordKey(kv, "reminder");
-  const [due] = await keysOf(kv, "due");
-  await changeValue(kv, key, { delayMs: 0 });
-  await changeValue(kv, due!, { delayMs: 0 });
-  assertEquals(await repairTimes(store), 1);
-  assertEquals((await claimOne(store)).record.group, { key: "repo", position: 0 });
-});
+testInMemory(
+  "an event that joins later by a clock that was ahead is brought forward",
+  async (sut) => {
+    const { kv, store } = sut;
+    await storeLater(sut, "reminder", "repo", 60_000);
+    const key = await recordKey(kv, "reminder");
+    const [due] = await keysOf(kv, "due");
+    await changeValue(kv, key, { delayMs: 0 });
+    await changeValue(kv, due!, { delayMs: 0 });
+    assertEquals(await repairTimes(store), 1);
+    assertEquals((await claimOne(store)).record.group, { key: "repo", position: 0 });
+  },
+);
 
 Deno.test("an event that joins later is tried again if its group changes meanwhile", async () => {
   using kv = await Deno.openKv(":memory:");

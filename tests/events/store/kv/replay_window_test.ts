@@ -3,8 +3,8 @@ import type { AcceptResult, EventStore } from "../../../../events/mod.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
 import { delivery } from "../_events.ts";
 import { keysOf } from "./_keys.ts";
-import { testStoreInOneProcess } from "./_stores.ts";
 import { setNewer, setValue } from "./_values.ts";
+import { testInMemory, testStoreInOneProcess } from "./_stores.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -29,7 +29,7 @@ testStoreInOneProcess("accept() ignores a document's note of an unknown shape", 
   }
 });
 
-testStoreInOneProcess(
+testInMemory(
   "accept() rejects for a document's note that it cannot decode",
   async (sut) => {
     const { kv, store } = sut;

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { EventStore, ListedState } from "../../../../events/mod.ts";
-import { testStore } from "./_stores.ts";
 import { damage, setNewer } from "./_values.ts";
+import { testInMemory } from "./_stores.ts";
 
 /** Sets states, each by its intake and its key; an empty intake is none. */
 async function set(store: EventStore, states: readonly string[][]) {
@@ -14,7 +14,7 @@ async function set(store: EventStore, states: readonly string[][]) {
 const listed = async (store: EventStore, options?: Parameters<EventStore["states"]>[0]) =>
   (await Array.fromAsync(store.states(options))).map(({ intake, key }) => [intake ?? "", key]);
 
-testStore("states() names what it cannot read, which can be deleted", async ({ kv, store }) => {
+testInMemory("states() names what it cannot read, which can be deleted", async ({ kv, store }) => {
   for (const spoil of [setNewer, damage]) {
     await set(store, [["", "a"]]);
     await spoil(kv, ["events", "state", "", "a"]);

@@ -1,15 +1,15 @@
 import { assertEquals } from "@std/assert";
 import { buryAll, claimAll, claimOne, delivery, idsOf, listed } from "../_events.ts";
 import { keysOf, recordKey } from "./_keys.ts";
-import { memoryStore, testStore } from "./_stores.ts";
 import { changeValue, damage, setNewer, setValue } from "./_values.ts";
+import { memoryStore, testInMemory, testStore } from "./_stores.ts";
 
 /** Makes an event's record one of another version. Returns what makes it again of this one. */
 async function makeNewer(kv: Deno.Kv, id: string): Promise<() => Promise<void>> {
   return await setNewer(kv, await recordKey(kv, id));
 }
 
-testStore("list() and stats() show records that cannot be read", async ({ kv, store }) => {
+testInMemory("list() and stats() show records that cannot be read", async ({ kv, store }) => {
   await buryAll(store, ["d1", "d2", "d3"]);
   await makeNewer(kv, "d2");
   await damage(kv, await recordKey(kv, "d3"));
@@ -57,7 +57,7 @@ Deno.test("a damaged record counts as one that cannot be read", async () => {
   assertEquals((await sut.store.stats()).unreadable, 0);
 });
 
-testStore(
+testInMemory(
   "purge() leaves what it cannot read, unless just that is meant",
   async ({ kv, store }) => {
     await buryAll(store, ["d1", "d2"]);
