@@ -43,7 +43,10 @@ function databaseOf(url: string): MeantDatabase {
   const engine = scheme === undefined || !Object.hasOwn(ENGINES, scheme)
     ? undefined
     : ENGINES[scheme];
-  if (engine) return { engine, place: url.slice(scheme!.length + 1) || undefined };
+  const place = scheme === undefined ? url : url.slice(scheme.length + 1).trim();
+  if (engine && place !== "") return { engine, place };
+  // A variable that is not set, such as in kv:$KV, must not lead to another database.
+  if (engine) throw new UsageError(`--store ${scheme}: names no database: give ${scheme}:PATH`);
   const schemes = Object.keys(ENGINES).map((each) => `${each}:`).join(" or ");
   throw new UsageError(`The database of --store must begin with ${schemes}`);
 }

@@ -64,6 +64,7 @@ testCli("events takes a database with its engine from --store", async ({ store, 
     [["--store", path], "The database of --store must begin with kv:"],
     [["--store", "toString:x"], "The database of --store must begin with kv:"],
     [["--store", "sql:./bot.db"], "The database of --store must begin with kv:"],
+    [["--store", "kv:"], "--store kv: names no database: give kv:PATH"],
     [["--store", `kv:${path}`, "--kv", path], "Give --store or --kv, not both"],
     [["--store", `kv:${path}.typo`], `There is no KV file ${path}.typo`],
   ];
