@@ -20,7 +20,7 @@ import type {
   WorkerOptions,
 } from "../events/mod.ts";
 import type { Schedule } from "../events/schedules/mod.ts";
-import { checkKeepPayloads } from "../events/store/keep_payloads.ts";
+import { checkKeepPayloads } from "../events/store/store_core.ts";
 import { checkStoreDefinition, type StoreDefinition } from "../events/store/store_definition.ts";
 import { checkWorkerOptions } from "../events/worker/worker.ts";
 import { checkPlatform } from "../webhook/platform.ts";

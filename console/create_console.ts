@@ -88,7 +88,7 @@ const CHECKS = {
  *
  * @param options The store, the tokens and what is shown.
  * @returns The console: its routes, of which there are none without a token, and its telemetry. Give that to the
- * intake and the worker: the charts show what it is told. Close it before the KV is closed.
+ * intake and the worker: the charts show what it is told. Close it before the database is closed.
  * @throws {TypeError} If an option has the wrong type, or a token cannot be used.
  * @throws {RangeError} If `trustedProxyHops` is not a whole number from 0 to 100.
  *

@@ -1,6 +1,6 @@
 /**
  * The event store, and the worker that hands events to their handlers. An app of `defineApp` has both. You
- * need this entry point to put them together yourself, to move events to another KV, or for the types of
+ * need this entry point to put them together yourself, to move events to another store, or for the types of
  * records and handlers.
  *
  * @example

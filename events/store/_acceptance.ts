@@ -1,28 +1,46 @@
 import { met } from "../../core/check_options.ts";
-import { arrive } from "./_arrive.ts";
-import type { StoreCore } from "./_core.ts";
+import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
+import { Tries, untilDone } from "../../core/tries.ts";
+import type { Sources } from "./_emit.ts";
 import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
-import { firstIdOf } from "./_replay_window.ts";
-import type { Sources } from "./_sources.ts";
-import { Tries, untilDone } from "./tries.ts";
 import {
   accepted,
   checkReplayWindow,
+  cutKey,
   eventIdOf,
+  inIntake,
   isLive,
   redelivered,
   replayed,
 } from "./arrival.ts";
+import { joined } from "./claims.ts";
 import type { Delivery } from "./delivery.ts";
-import type { Applied, Bytes, CellChange, Put, Stored, Unreadable } from "./engine.ts";
+import type {
+  Applied,
+  Bytes,
+  CellChange,
+  CellKey,
+  Change,
+  Moment,
+  Put,
+  Stored,
+  Unreadable,
+} from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { newPayloadRef } from "./payload.ts";
-import { wrongMemberOf } from "./record_shape.ts";
+import { isEventId, isTime, wrongMemberOf } from "./record_shape.ts";
+import { newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
+import { UndecodableError } from "./value_codec.ts";
 
 /** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */
 const TURN = { withinMs: 4_500 } as const;
+
+/**
+ * Longest time that an event may be on its way into the store. An intake waits 5 s for the
+ * store: after that its process has died, or the store did not take it.
+ */
+const PENDING_MS = 6_000;
 
 type Refused = Extract<Applied, { readonly ok: false }>;
 
@@ -151,4 +169,127 @@ function checkTypes(delivery: Delivery): void {
       met(delivery[wrong])
     }`,
   );
+}
+
+/** An event that comes in, or comes back. */
+interface Arriving extends Pick<Put, "before" | "body" | "keeps"> {
+  /** Its record, outside of its ordering group. */
+  readonly record: EventRecord;
+  /** The key of the group whose end it joins; null for none. */
+  readonly orderingKey: string | null;
+}
+
+/** The rest of the change, beside the event. */
+type Beside = Pick<Change, "cells" | "sums" | "drops" | "urgency" | "turn">;
+
+/**
+ * Stores an event that comes in, or comes back, in the group of its ordering key if it has one. Workers are woken if it
+ * is due and not handed off.
+ *
+ * @param core The store.
+ * @param event The event.
+ * @param beside What the change holds beside it.
+ * @param handOff The way to the local worker; undefined if it is not handed off.
+ * @returns The outcome.
+ * @throws {Error} If its payload was uploaded, and has been deleted since.
+ */
+export async function arrive(
+  core: StoreCore,
+  { before, body, keeps, record, orderingKey }: Arriving,
+  { cells, sums, drops, urgency, turn }: Beside,
+  handOff?: LocalHandOff,
+): Promise<Applied> {
+  const { engine, local } = core;
+  const key = orderingKey === null ? null : cutKey(orderingKey);
+  const after = (at: Moment) => {
+    const placed = key === null ? record : joined(record, key, at.group!, at.isFirst!);
+    const made = handOff ? handOff.recordOf(placed, at.now) : placed;
+    const { dueAt } = made;
+    change.announce = dueAt !== null && dueAt <= at.now;
+    return made;
+  };
+  const joins = key === null ? undefined : inIntake(record.intake, key);
+  const change: Change & { announce: boolean } = {
+    puts: [{ before, after, body, keeps, forMs: rememberedMs(core, record), joins }],
+    cells,
+    sums,
+    drops,
+    urgency,
+    announce: false,
+    turn,
+  };
+  try {
+    const applied = await engine.apply(change);
+    handOff?.end(applied.ok ? applied.written[0] : null);
+    if (applied.ok && change.announce) local.listener?.wake();
+    if (applied.ok || applied.why !== "payload") return applied;
+  } catch (error) {
+    handOff?.fail(error);
+    throw error;
+  }
+  throw new Error("Cannot store the event: its payload took too long, and was deleted");
+}
+
+/** The event as which a document came first. */
+interface FirstSeen {
+  readonly id: string;
+  /** The time at which it came, milliseconds since the epoch. */
+  readonly at: number;
+}
+
+/**
+ * Finds the earlier event with the same document, or remembers a new document. The signature of most
+ * forges covers the body alone, so a captured delivery can be sent again under a fresh id.
+ *
+ * @param core The store.
+ * @param delivery The delivery that brings the document.
+ * @param id The id of its event.
+ * @param windowMs The time that the document is remembered, in milliseconds.
+ * @returns The id of another event with this document that has not died; null if the document is new, or
+ * comes again under its id.
+ */
+async function firstIdOf(
+  core: StoreCore,
+  delivery: Delivery,
+  id: string,
+  windowMs: number,
+): Promise<string | null> {
+  const { engine } = core;
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", delivery.body));
+  const key: CellKey = ["content", delivery.intake ?? "", digest];
+  return await untilDone(async () => {
+    const [seen] = await engine.cells([key]);
+    const { value, version } = seen!;
+    if (value === undefined) {
+      throw new UndecodableError("the note of a document in the replay window");
+    }
+    const first = isFirstSeen(value) ? value : undefined;
+    const ageMs = first && engine.now() - first.at;
+    // A time by a clock that was ahead does not count.
+    if (first && ageMs! > -CLOCK_SLACK_MS && ageMs! < windowMs) {
+      if (first.id === id) return null;
+      const isStored = await hasBecomeEvent(core, first);
+      if (isStored) return first.id;
+      if (isStored === undefined) return undefined;
+    }
+    const after: FirstSeen = { id, at: engine.now() };
+    const cell = { key, version, after, forMs: windowMs };
+    const result = await engine.apply({ cells: [cell], urgency: "intake" });
+    return result.ok ? null : undefined;
+  });
+}
+
+/** Checks whether it has become an event that has not died; undefined while it may still become one. */
+async function hasBecomeEvent(
+  { engine }: StoreCore,
+  { id, at }: FirstSeen,
+): Promise<boolean | undefined> {
+  const [found] = await engine.get([id]);
+  if (found) return !found.record || isLive(found.record);
+  return engine.now() - at < PENDING_MS ? undefined : false;
+}
+
+function isFirstSeen(value: unknown): value is FirstSeen {
+  const { id, at } = Object(value);
+  return isEventId(id) && isTime(at);
 }

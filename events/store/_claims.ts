@@ -1,8 +1,7 @@
 import { writeLog } from "../../core/mod.ts";
 import { inIntake } from "./arrival.ts";
 import { beginBatch } from "./_batches.ts";
-import type { StoreCore } from "./_core.ts";
-import { settle } from "./_settlement.ts";
+import { applyChange, NEXT_IS_DUE } from "./_settlement.ts";
 import { endOfWait, type WaitEnd } from "./_waits.ts";
 import { beginsBatch, joinedLate, leased, type LeaseRequest } from "./claims.ts";
 import {
@@ -15,9 +14,10 @@ import {
   TooLargeError,
 } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
-import type { EventStore, Lease } from "./event_store.ts";
+import type { EventStore } from "./event_store.ts";
 import { isCancelRequested } from "./record_notes.ts";
 import { cancelled } from "./settlement.ts";
+import type { Lease, StoreCore } from "./store_core.ts";
 
 /** A change that is too large is refused fast; anything slower is a failure of the engine. In milliseconds. */
 const SLOW_MS = 1_000;
@@ -57,6 +57,8 @@ interface Claiming extends ClaimOptions {
   hasJoined: boolean;
   /** The number of events of the current page that may be leased when they join their groups. */
   room: number;
+  /** The events that have become the first of their groups by it: they are left to the next claim. */
+  readonly movedUp: Set<string>;
 }
 
 /** The indexes of the events of a page that are leased together. */
@@ -101,7 +103,7 @@ export class Claims {
   async claim(options: ClaimOptions): Promise<Lease[]> {
     const leases: Lease[] = [];
     try {
-      await this.#claim({ ...options, hasJoined: false, room: 0 }, leases);
+      await this.#claim({ ...options, hasJoined: false, room: 0, movedUp: new Set() }, leases);
     } catch (error) {
       if (leases.length === 0) throw error;
       writeLog(this.#core.log, "error", "claim failed", { error });
@@ -112,8 +114,9 @@ export class Claims {
   /** Reads the time since which the longest-waiting event is due; null if none is due. */
   async oldestDueAt(): Promise<number | null> {
     const { engine } = this.#core;
-    const at = await engine.nextDueAt();
-    return at !== null && at <= engine.now() ? at : null;
+    const now = engine.now();
+    const { next } = await engine.due({ until: now, limit: 0 });
+    return next != null && next <= now ? next : null;
   }
 
   async #claim(options: Claiming, leases: Lease[]): Promise<void> {
@@ -218,6 +221,7 @@ export class Claims {
     const isDue = isParked ||
       (record.dueAt === null ? await this.#isStranded(record) : record.dueAt <= now);
     if (!isDue) return await this.#takeOff(due);
+    if (options.movedUp.has(due.id)) return null;
     const { takeOver = true, holds } = options;
     const takenOver = record.state === "running";
     const dueSince = isParked ? now : record.dueAt ?? now;
@@ -225,7 +229,8 @@ export class Claims {
     const end = isParked ? await endOfWait(this.#core, record, now) : undefined;
     if (isParked && !end) return await this.#takeOff(due);
     if (isCancelRequested(record)) {
-      await settle(this.#core, event, cancelled(record, now), { via: due });
+      const applied = await applyChange(this.#core, event, cancelled(record, now), { via: due });
+      if (applied.ok && applied.head) options.movedUp.add(applied.head.record.id);
       return null;
     }
     const open = end?.record ?? record;
@@ -363,7 +368,8 @@ export class Claims {
    */
   async #move(due: Due, afterMs: number | null, leavesGroup = false): Promise<boolean> {
     const move: Move = { event: due, afterMs, via: due, leavesGroup };
-    return (await this.#core.engine.apply({ moves: [move], urgency: "work" })).ok;
+    const change = { moves: [move], leave: NEXT_IS_DUE, urgency: "work" } as const;
+    return (await this.#core.engine.apply(change)).ok;
   }
 }
 

@@ -1,6 +1,4 @@
 import { writeLog } from "../../core/mod.ts";
-import type { StoreCore } from "./_core.ts";
-import type { Sources } from "./_sources.ts";
 import { cutKey, emitted, inIntake } from "./arrival.ts";
 import {
   childIdOf,
@@ -12,10 +10,61 @@ import {
   type OwnEvents,
   platformRefused,
 } from "./emission.ts";
-import type { CellChange, Engine, Put, Stored } from "./engine.ts";
+import type { CellChange, CellKey, Engine, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
-import type { AcceptResult, EventStore } from "./event_store.ts";
-import { newPayloadRef } from "./payload.ts";
+import { isText, shape } from "./record_shape.ts";
+import { type AcceptResult, newPayloadRef, type StoreCore } from "./store_core.ts";
+
+/** The kind of the cells of intakes and sources. */
+const SOURCE = "source";
+
+/** The note of an intake, or of a source of events that an app emits. */
+interface SourceNote {
+  /** The platform of its events. */
+  readonly platform: string;
+}
+
+const isNote = shape<SourceNote>({ platform: isText });
+
+/**
+ * The names of the intakes and sources whose events a store holds. An app's platforms are known to the app alone: the
+ * tool, or a program beside the app, has only the store. Each name is noted in the change that stores the first of its
+ * events that this process stores.
+ */
+export class Sources {
+  readonly #core: StoreCore;
+  readonly #noted = new Set<string>();
+
+  constructor(core: StoreCore) {
+    this.#core = core;
+  }
+
+  /** Makes the note of an intake or a source; undefined if this process has noted it before, or the events have none. */
+  noteOf(name: string | undefined, platform: string): readonly CellChange[] | undefined {
+    if (name === undefined || this.#noted.has(name)) return undefined;
+    return [{ key: sourceKey(name), after: { platform } satisfies SourceNote }];
+  }
+
+  /** Remembers that names are noted, once their notes are stored. */
+  noted(names: Iterable<string | undefined>): void {
+    for (const name of names) if (name !== undefined) this.#noted.add(name);
+  }
+
+  /** Checks whether deliveries have come under a name. */
+  async hasDeliveries(name: string): Promise<boolean> {
+    const [cell] = await this.#core.engine.cells([sourceKey(name)]);
+    return isNote(cell!.value) && cell!.value.platform !== OWN;
+  }
+}
+
+/** Reads the names of the intakes and sources whose events a store has ever held, up to a number and in their order. */
+export async function namesOfSources({ engine }: StoreCore, max = Infinity): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { key, value } of engine.list([SOURCE])) {
+    if (isNote(value) && names.push(String(key.at(-1))) >= max) break;
+  }
+  return names;
+}
 
 /** A put that stores an emitted event. */
 export interface EmissionPut extends Put {
@@ -25,7 +74,7 @@ export interface EmissionPut extends Put {
 }
 
 /** Emitted events, as the part of a change that stores them. */
-export interface EmittedEvents {
+interface EmittedEvents {
   readonly puts: readonly EmissionPut[];
   /** The notes of their sources. */
   readonly cells: readonly CellChange[];
@@ -56,7 +105,7 @@ export class Emitter {
   }
 
   /** Stores an event outside of a handler. */
-  readonly emit: EventStore["emit"] = async (
+  readonly emit = async (
     source: OwnEvents<object> | string,
     type: string,
     payload: object,
@@ -187,4 +236,8 @@ function idGenerator(engine: Engine): () => string {
     const number = count.toString(36).padStart(4, "0");
     return `${now.toString(36)}-${number}-${crypto.randomUUID().slice(0, 8)}`;
   };
+}
+
+function sourceKey(name: string): CellKey {
+  return [SOURCE, name];
 }

@@ -1,7 +1,6 @@
 import { writeLog } from "../../core/mod.ts";
 import { Pool } from "../../core/pool.ts";
 import { withDeadline } from "../../core/timeouts.ts";
-import type { StoreCore } from "./_core.ts";
 import {
   type Bytes,
   type Cell,
@@ -13,6 +12,7 @@ import {
 } from "./engine.ts";
 import { type EventRecord, NotKeptError, type PayloadRef } from "./event_record.ts";
 import { isPayloadRef, isTime, shape } from "./record_shape.ts";
+import type { StoreCore } from "./store_core.ts";
 
 /** The number of entries read at a time, and of payloads dropped at the same time. */
 const [BATCH_SIZE, CONCURRENCY] = [100, 40] as const;
@@ -48,7 +48,7 @@ interface KeptEntry extends Cell {
 }
 
 /** The part of a change that keeps a payload, or takes it out of the index. */
-export interface KeptChange {
+interface KeptChange {
   readonly cells: readonly CellChange[];
   readonly sums: readonly SumChange[];
 }

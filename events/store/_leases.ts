@@ -1,17 +1,17 @@
+import { untilDone } from "../../core/tries.ts";
 import { membersOf } from "./_batches.ts";
-import type { StoreCore } from "./_core.ts";
 import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
-import { applyChange, settle, type SettleOptions } from "./_settlement.ts";
-import { untilDone } from "./tries.ts";
+import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./claims.ts";
 import { DEAD, deathOf } from "./emission.ts";
 import { type Applied, type CellChange, type Stored, TooLargeError } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
-import type { CommitEffects, EventStore, Lease, NoteOptions } from "./event_store.ts";
+import type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
 import { inBrief, isCancelRequested, progressed } from "./record_notes.ts";
 import { buried, completed, released, retried, settledWith } from "./settlement.ts";
+import { type Lease, rememberedMs, type StoreCore } from "./store_core.ts";
 
 /**
  * Part of a lease for which a settlement waits for its turn, and one for which a part of the handling does: less
@@ -43,7 +43,7 @@ interface NotedChange<TTx> extends NoteOptions {
   /** Makes the record after. */
   readonly transition: (record: EventRecord) => EventRecord;
   readonly effects?: CommitEffects<TTx> | undefined;
-  /** What else the change holds. */
+  /** The rest of the change. */
   readonly options?: SettleOptions | undefined;
 }
 
@@ -91,7 +91,7 @@ export function leaseOperations<TTx>(
     park: (lease, wait) => park(core, lease, wait),
 
     async recover({ record: held }) {
-      const [found] = await engine.get([held.id]);
+      const [found] = await engine.get([held]);
       return found?.record && isSameLease(held, found.record) ? found : null;
     },
 
@@ -100,7 +100,7 @@ export function leaseOperations<TTx>(
       const after = completed(lease.record, now, outcome);
       // A cancelled event has no effects, emits nothing and wakes nobody.
       if (after.state !== "done") return await isSettled(lease, after);
-      const options = kept.isOn ? { withinMs, ...keeping(kept, lease, after) } : { withinMs };
+      const options = kept.isOn ? { withinMs, ...keeping(core, kept, lease, after) } : { withinMs };
       let isDone: boolean;
       if (!effects && !emits && !wakes && !cells) isDone = await isSettled(lease, after, options);
       else {
@@ -136,6 +136,7 @@ function isMade(applied: Applied): boolean {
 
 /** Makes the part of a settlement that keeps the payloads of an event and of those of its batch. */
 function keeping(
+  core: StoreCore,
   kept: KeptPayloads,
   { record, body }: Lease,
   after: EventRecord,
@@ -144,7 +145,7 @@ function keeping(
     ...kept.keep(record, after, body),
     member: (member) => {
       const done = settledWith(member, after);
-      return { after: done, ...kept.keep(member, done) };
+      return { ...memberOf(core, done), ...kept.keep(member, done) };
     },
   };
 }
@@ -186,7 +187,7 @@ async function tryToNote<TTx>(
     cells: [...cells, ...options?.cells ?? [], ...emitted?.cells ?? [], ...waking?.cells ?? []],
     moves: waking?.moves,
     announce: emitted?.announce || waking?.announce,
-    ...emits && waiting(lease, transition, change),
+    ...emits && waiting(core, lease, transition, change),
   });
   if (!applied.ok) return await refused(core, applied, cells);
   if (emitted) emitter.made(emitted.puts, applied.written.slice(1));
@@ -198,6 +199,7 @@ async function tryToNote<TTx>(
  * waits for it any more.
  */
 function waiting<TTx>(
+  core: StoreCore,
   { record: held }: Lease,
   transition: (record: EventRecord) => EventRecord,
   { signal, options }: NotedChange<TTx>,
@@ -209,7 +211,8 @@ function waiting<TTx>(
       const isHeld = isSameLease(held, now.record) && isOnlyRenewed(held, now.record);
       if (!isHeld || signal?.aborted) return null;
       const after = transition(now.record);
-      return { before: now, after: () => after, keeps: options?.keeps };
+      const forMs = rememberedMs(core, after);
+      return { before: now, after: () => after, keeps: options?.keeps, forMs };
     },
   };
 }
@@ -251,7 +254,7 @@ async function isBuried(
   after: EventRecord,
   isBrief = false,
 ): Promise<boolean> {
-  /** By the ids of those that have died: the engine may ask twice. */
+  /** The reports by the ids of those that have died: the engine may ask twice. */
   const reports = new Map<string, EmissionPut>();
   const reportsOf = (dead: EventRecord) => {
     const death = deathOf(dead, isBrief);
@@ -262,7 +265,7 @@ async function isBuried(
   };
   const member = (record: EventRecord) => {
     const dead = settledWith(record, after);
-    return { after: dead, puts: reportsOf(dead) };
+    return { ...memberOf(core, dead), puts: reportsOf(dead) };
   };
   const puts = reportsOf(after);
   const announce = puts.length > 0;

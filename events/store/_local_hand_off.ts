@@ -1,10 +1,9 @@
 import { sleep, withDeadline } from "../../core/timeouts.ts";
-import type { StoreCore } from "./_core.ts";
 import { beginsBatch, isSameLease, leased } from "./claims.ts";
 import type { Delivery } from "./delivery.ts";
-import { ClosedError, type Stored, TooLargeError } from "./engine.ts";
+import { ClosedError, NoTurnError, type Stored, TooLargeError } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
-import { NoTurnError, type Reservation } from "./event_store.ts";
+import type { Reservation, StoreCore } from "./store_core.ts";
 
 /** The pause before an event is read whose change failed, and between tries. */
 const RETRY_MS = 1_000;
@@ -82,7 +81,7 @@ export class LocalHandOff {
     while (expected.lease!.until > engine.now()) {
       await sleep(RETRY_MS);
       try {
-        const [found] = await withDeadline(engine.get([expected.id]), ANSWER_TIMEOUT_MS);
+        const [found] = await withDeadline(engine.get([expected]), ANSWER_TIMEOUT_MS);
         // The same delivery may have been taken in again meanwhile: its payload is another one. And a
         // second try may have leased the event, whose lease begins later: that is in the worker's hands.
         if (!found?.record || !isSameLease(expected, found.record)) break;

@@ -6,25 +6,26 @@
  */
 import { checkInteger, checkObject, met } from "../../core/check_options.ts";
 import { Pool } from "../../core/pool.ts";
+import { untilDone } from "../../core/tries.ts";
 import { firstOf } from "./_batches.ts";
-import type { StoreCore } from "./_core.ts";
-import { checkChoice, checkFilter, matches } from "./_filter.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
-import { settle } from "./_settlement.ts";
-import { untilDone } from "./tries.ts";
+import { NEXT_IS_DUE, settle } from "./_settlement.ts";
 import { leavingName } from "./_waits.ts";
 import type { Engine, Scan, Stored, Unreadable, Visit } from "./engine.ts";
-import type {
-  BulkOptions,
-  BulkResult,
-  EventFilter,
-  EventList,
-  EventOperations,
-  ListOptions,
+import {
+  type BulkOptions,
+  type BulkResult,
+  checkChoice,
+  checkFilter,
+  type EventList,
+  type EventOperations,
+  type ListOptions,
+  matches,
 } from "./event_operations.ts";
-import { type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
+import { type EventFilter, type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
 import { cancelRequested, isCancelRequested } from "./record_notes.ts";
 import { cancelled, cancelledAlone } from "./settlement.ts";
+import type { StoreCore } from "./store_core.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
 const CONCURRENCY = 100;
@@ -474,5 +475,7 @@ async function tryToPurge(
 ): Promise<boolean> {
   const dropped = event.state === "done" ? await kept.drop(event) : undefined;
   const puts = [{ before: stored, after: null }];
-  return (await engine.apply({ ...dropped, puts, urgency: "work" })).ok;
+  // One that cannot be read may be in a group.
+  const change = { ...dropped, puts, leave: NEXT_IS_DUE, urgency: "work" } as const;
+  return (await engine.apply(change)).ok;
 }

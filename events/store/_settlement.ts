@@ -1,11 +1,14 @@
-import type { StoreCore } from "./_core.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { movedUp } from "./claims.ts";
-import type { Applied, Change, Leave, Put, Stored } from "./engine.ts";
+import type { Applied, Change, Leave, LeavingMember, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { settledWith } from "./settlement.ts";
+import { rememberedMs, type StoreCore } from "./store_core.ts";
 
-/** What else a change of an event holds. */
+/** Has the next event of a group due once the first one has left it. */
+export const NEXT_IS_DUE: Leave = { head: movedUp };
+
+/** The rest of a change, beside the event. */
 export interface SettleOptions<TTx = unknown>
   extends
     Pick<Put, "keeps" | "via" | "again">,
@@ -35,7 +38,7 @@ export function applyChange<TTx>(
 ): Promise<Applied> {
   const isLeaving = before.record.group !== null && after.group === null;
   if (isLeaving) return applyLeaving(core, before, after, options);
-  const applying = core.engine.apply(changeOf(before, after, options));
+  const applying = core.engine.apply(changeOf(core, before, after, options));
   return options.announce ? waking(core, applying) : applying;
 }
 
@@ -67,11 +70,11 @@ async function applyLeaving<TTx>(
   const handOff = new LocalHandOff(core);
   const leave: Leave = {
     through: before.record.batch?.last,
-    member: options.member ?? ((record) => ({ after: settledWith(record, after) })),
+    member: options.member ?? ((record) => memberOf(core, settledWith(record, after))),
     head: (next, now) => handOff.recordOf(movedUp(next, now), now),
   };
   try {
-    const applied = await core.engine.apply(changeOf(before, after, options, leave));
+    const applied = await core.engine.apply(changeOf(core, before, after, options, leave));
     handOff.end(applied.ok ? applied.head : null);
     if (applied.ok) core.local.listener?.wake();
     return applied;
@@ -79,6 +82,11 @@ async function applyLeaving<TTx>(
     handOff.fail(error);
     throw error;
   }
+}
+
+/** Makes what becomes of an event that leaves its group together with the first one. */
+export function memberOf(core: StoreCore, after: EventRecord): LeavingMember {
+  return { after, forMs: rememberedMs(core, after) };
 }
 
 /** Wakes the local worker once a change is made. */
@@ -89,13 +97,15 @@ async function waking({ local }: StoreCore, applying: Promise<Applied>): Promise
 }
 
 function changeOf<TTx>(
+  core: StoreCore<TTx>,
   before: Stored,
   after: EventRecord,
   options: SettleOptions<TTx>,
   leave?: Leave,
 ): Change<TTx> {
   const { keeps, via, again, puts, announce = false } = options;
-  const put: Put = { before, after: () => after, keeps, via, again };
+  const forMs = rememberedMs(core, after);
+  const put: Put = { before, after: () => after, keeps, forMs, via, again };
   return {
     puts: puts ? [put, ...puts] : [put],
     leave,

@@ -15,15 +15,15 @@
 import { checkOptions, checkString, checkTexts, met } from "../../core/check_options.ts";
 import { writeLog } from "../../core/mod.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
-import type { StoreCore } from "./_core.ts";
+import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
-import { untilDone } from "./tries.ts";
 import type { Cell, CellChange, CellKey, Move, Stored } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EndedWait, EventRecord, EventRef } from "./event_record.ts";
 import { checkRoomFor, isCancelRequested, waited } from "./record_notes.ts";
 import { isCount, isEventRef, isText, isTime, orNone, shape } from "./record_shape.ts";
 import { parked, released, unparked } from "./settlement.ts";
+import type { StoreCore } from "./store_core.ts";
 import { UndecodableError } from "./value_codec.ts";
 import { type UntakenAnswer, type Wait, WaitRefusedError, type Wake } from "./waits.ts";
 
@@ -73,7 +73,7 @@ interface Name extends Pick<Cell, "version"> {
 }
 
 /** The part of a change that wakes names. */
-export interface Waking {
+interface Waking {
   readonly cells: readonly CellChange[];
   readonly moves: readonly Move[];
   /** Set if an event waits for one of them. */
@@ -368,7 +368,7 @@ async function nameOf(
 ): Promise<Name> {
   const isReadable = isNameRecord(value);
   const stored: NameRecord = isReadable && !isPast(value, engine.now()) ? value : {};
-  const [waiter] = stored.for ? await engine.get([stored.for.id]) : [];
+  const [waiter] = stored.for ? await engine.get([stored.for]) : [];
   const record = waiter?.record;
   const holds = record?.state === "parked" && record.waitingFor?.name === name &&
     isFor(stored, record);

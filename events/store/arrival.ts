@@ -50,7 +50,7 @@ export function checkReplayWindow(doing: string, windowMs: number, retentionMs: 
  */
 export function eventIdOf({ intake, deliveryId }: Delivery): string {
   const id = inIntake(intake, deliveryId ?? crypto.randomUUID());
-  // A KV would store half of a surrogate pair as another character, and take two ids for one.
+  // Engines like a KV store half of a surrogate pair as another character, and would take two ids for one.
   if (!id.isWellFormed()) {
     throw new TypeError(
       `Cannot store the event: its id must be a well-formed text, got ${met(id)}`,

@@ -4,11 +4,12 @@
  *
  * @module
  */
+import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import type { EventRecord, GroupPosition } from "./event_record.ts";
 import { withAttempt } from "./record_notes.ts";
 
 /** The error of an attempt whose worker neither settled its event nor renewed its lease. */
-const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the KV";
+const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the database";
 
 /** The holder of a lease, and its length. */
 export interface LeaseRequest {
@@ -144,6 +145,18 @@ export function rescheduled(record: EventRecord, now: number): EventRecord {
   if (waitingFor) return { ...record, dueAt, delayMs, waitingFor: { ...waitingFor, until: dueAt } };
   if (!record.lease) return { ...record, dueAt, delayMs };
   return { ...record, dueAt, lease: { ...record.lease, until: dueAt } };
+}
+
+/**
+ * Schedules an event anew if it would wait for longer than was planned.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record; null if its time is right.
+ */
+export function corrected(record: EventRecord, now: number): EventRecord | null {
+  const waitMs = (record.dueAt ?? now) - now;
+  return waitMs > plannedDelay(record) + CLOCK_SLACK_MS ? rescheduled(record, now) : null;
 }
 
 /**

@@ -14,15 +14,14 @@
  *
  * @module
  */
-import type { EventFilter } from "./event_operations.ts";
 import type {
+  EventFilter,
   EventRecord,
   EventRef,
+  EventState,
   GroupPosition,
-  OpenState,
   PayloadRef,
 } from "./event_record.ts";
-import type { CheckedPage } from "./store_check.ts";
 
 /** Bytes of a payload. */
 export type Bytes = Uint8Array<ArrayBuffer>;
@@ -44,7 +43,7 @@ export interface Stored {
 export interface Unreadable extends EventRef {
   readonly record?: undefined;
   readonly version: Version;
-  /** What is left of its position and its payload, if that can be read. */
+  /** The rest of its record that can be read: its position and its payload. */
   readonly remains?: Partial<Pick<EventRecord, "group" | "payload">> | undefined;
 }
 
@@ -58,12 +57,13 @@ export interface Moment {
   readonly isFirst?: boolean | undefined;
 }
 
-/** What becomes of one event. */
+/** Change of one event. */
 export interface Put {
   /**
    * The event as it was read, to be changed: the change is refused if it has another version by now. Or, for a
    * new event, its id must be `absent`; `free` is one that the caller knows to be absent, so that no engine
-   * has to look; with `skip` the put is left out if the id is known, and the rest of the change is made.
+   * has to look; with `skip` only the put is left out if the id is known, and all else of the change is made. Of two puts with the
+   * same id the second one is left out.
    *
    * The record after has the same id. It may have been received at another time, if a delivery replaces a dead event.
    */
@@ -80,32 +80,49 @@ export interface Put {
    * the record before has named and the record after does not are deleted.
    */
   readonly keeps?: PayloadRef | undefined;
-  /** The ordering group whose end the event joins. */
+  /**
+   * The time for which the event is remembered once it is done, with its id, in milliseconds; undefined if it stays. It
+   * begins with this change if the record after is done: no method finds the event afterwards. For a new event it says
+   * how long its id will be needed then: an engine that stores ids by themselves can write this one once.
+   */
+  readonly forMs?: number | undefined;
+  /**
+   * The ordering group whose end the event joins: only this gives it a position, whatever its record says. A change has
+   * at most one put that joins, and no effects beside it.
+   */
   readonly joins?: string | undefined;
-  /** What {@linkcode Engine.due} has found the event by, and no longer leads to it after this change. */
+  /**
+   * The entry by which {@linkcode Engine.due} has found the event. After this change it does not lead to the event
+   * any more.
+   */
   readonly via?: Due | undefined;
   /**
-   * Called if the event has another version when the turn of the change has come. Returns what is to be made of it
-   * now; null refuses the change.
+   * Called if the event has another version when the change had to wait for its turn, which only one with chosen ids
+   * (`skip`) does. Returns what is to be made of it now; null refuses the change.
    */
   readonly again?: ((now: Stored) => Put | null) | undefined;
 }
 
 /**
- * What becomes of the ordering group that an event leaves by this change. An event leaves its group if its record after
- * has none, or is deleted; then the next one is due. Without a `Leave` it is just that.
+ * Change of the ordering groups that events leave. An event leaves its group if its record after has
+ * none, if it is deleted, or by a {@linkcode Move}. All of a change leave together: only then the next one of a group is
+ * looked for, which is due now if the first one has left. One that cannot be read is due as it is, and holds its group.
  */
 export interface Leave {
-  /** The position of the last event that leaves together with it. */
+  /**
+   * The position of the last event that leaves together with the one of the first put, if that is the first one of its
+   * group. One that cannot be read stays.
+   */
   readonly through?: number | undefined;
-  /** Makes the record of each of these, with what else becomes of it. It may be called again. */
+  /** Makes the record of each of these, and the rest of its change. It may be called again. */
   readonly member?: ((record: EventRecord) => LeavingMember) | undefined;
-  /** Makes the record of the next event, which is due now. */
-  readonly head?: ((record: EventRecord, now: number) => EventRecord) | undefined;
+  /** Makes the record of an event that is the next one of its group, and due now. It may be called again. */
+  readonly head: (record: EventRecord, now: number) => EventRecord;
 }
 
-/** What becomes of an event that leaves its group together with the first one. */
-export interface LeavingMember extends Pick<Put, "keeps">, Pick<Change, "puts" | "cells" | "sums"> {
+/** Change of an event that leaves its group together with the first one. */
+export interface LeavingMember
+  extends Pick<Put, "keeps" | "forMs">, Pick<Change, "puts" | "cells" | "sums"> {
   /** Its record. */
   readonly after: EventRecord;
 }
@@ -125,7 +142,7 @@ export interface Cell {
   readonly version: Version | null;
 }
 
-/** What becomes of a cell. */
+/** Change of a cell. */
 export interface CellChange {
   readonly key: CellKey;
   /** The version that it must have, null for none: else the change is refused. Undefined if it may be any. */
@@ -141,12 +158,19 @@ export type SumChange =
   & { readonly key: CellKey }
   & ({ readonly by: number } | { readonly to: number });
 
-/** An event that is due at another time, without a change of its record. */
+/**
+ * An event that is due at another time as well, without a change of its record. An event is due at the time of its
+ * record and at one other time, if there is one: `via` takes away the one by which it was found, `afterMs` sets the other
+ * one. A put sets the first, and leaves the second as it is unless that is its `via`.
+ */
 export interface Move {
   readonly event: EventRef;
-  /** The time until it is due, in milliseconds; null if nothing leads to it any more but its group or its name. */
+  /** The time until it is due, in milliseconds; null for no other time. */
   readonly afterMs: number | null;
-  /** What it was found by. That does not lead to it any more, and must be as it was found. */
+  /**
+   * The entry by which it was found. It must be as it was found. After this change it does not lead to the event any
+   * more.
+   */
   readonly via?: Due | undefined;
   /** Set if it leaves its ordering group as well. */
   readonly leavesGroup?: boolean | undefined;
@@ -155,7 +179,7 @@ export interface Move {
 /** A change: all of it is made, in one commit, or nothing. */
 export interface Change<TTx = unknown> {
   readonly puts?: readonly Put[] | undefined;
-  /** For the first put, if that event leaves its group. */
+  /** The change of the groups that events of puts and moves leave: needed if one does. */
   readonly leave?: Leave | undefined;
   /** Events that must have their versions still, and are not changed. */
   readonly unchanged?: readonly Stored[] | undefined;
@@ -164,7 +188,10 @@ export interface Change<TTx = unknown> {
   readonly sums?: readonly SumChange[] | undefined;
   /** Payloads that are deleted, beside those of the puts. */
   readonly drops?: readonly PayloadRef[] | undefined;
-  /** A handler's own writes. If they throw, or cannot be committed, the change is refused. */
+  /**
+   * A handler's writes. They may be called again, once the versions were found right where these are known before
+   * the commit. If they throw, or cannot be committed, the change is refused.
+   */
   readonly effects?: ((tx: TTx) => unknown) | undefined;
   /** Deliveries that are taken in have their sender waiting; all else is work. */
   readonly urgency: "intake" | "work";
@@ -184,9 +211,9 @@ export type Applied =
     readonly ok: true;
     /** The version of the cells that were written. */
     readonly version: Version;
-    /** The events of the puts, in their order; null for one that was left out or deleted. */
+    /** The events of the puts, in their order, without those that members bring; null for one left out or deleted. */
     readonly written: readonly (Stored | null)[];
-    /** The next event of the group that was left, if it is due now. */
+    /** The next event of the group that the event of the first put has left, if it is due now. */
     readonly head?: Stored | undefined;
   }
   | {
@@ -194,9 +221,10 @@ export type Applied =
     /**
      * The reason: an event of a put or of `unchanged` has another version (`event`), an id that had to be absent is
      * known (`id`, with the event that has it in `found`), a cell has another version (`cell`), what led to an event
-     * has changed (`via`), or the effects threw or cannot be committed (`effects`, with their `error`).
+     * has changed (`via`), an uploaded payload has been deleted (`payload`), or the effects threw or cannot be
+     * committed (`effects`, with their `error`).
      */
-    readonly why: "event" | "id" | "cell" | "via" | "effects";
+    readonly why: "event" | "id" | "cell" | "via" | "payload" | "effects";
     readonly found?: Stored | Unreadable | undefined;
     readonly error?: unknown;
   };
@@ -209,7 +237,7 @@ export interface Due extends EventRef {
   readonly event: Stored | Unreadable | undefined;
   /** Set if its record says that it is due at that time. Else something else has made it due, such as a wake-up. */
   readonly isOwn: boolean;
-  /** The engine's own note of what has led to it. */
+  /** A note of the engine: the entry by which it was found. */
   readonly entry: unknown;
 }
 
@@ -218,8 +246,13 @@ export interface DuePage {
   readonly events: readonly Due[];
   /** Their small payloads, in the same order, undefined for any other. They are read meanwhile. */
   readonly bodies: Promise<readonly (Bytes | undefined)[]>;
-  /** Where the next page begins; undefined if this is the last one. */
+  /** Beginning of the next page; undefined if this is the last one. */
   readonly cursor?: string | undefined;
+  /**
+   * Set for a limit of 0: the time at which the next event is due, or became due, whatever time was asked for; null if
+   * there is none.
+   */
+  readonly next?: number | null | undefined;
 }
 
 /** An event at its position in an ordering group. */
@@ -283,12 +316,65 @@ export interface BoundedCount {
  *
  * @category Event store and worker
  */
-export interface Counts extends Readonly<Record<OpenState | "dead", BoundedCount>> {
+export interface Counts extends Readonly<Record<Exclude<EventState, "done">, BoundedCount>> {
   /** The time at which the longest-waiting due event became due; null if none is due. */
   readonly oldestDueAt: number | null;
 }
 
-/** What an engine can hold: the errors of the store name these numbers. */
+/** Name of a value whose key cannot be read, either. */
+export const UNNAMED = "(written by a newer version of Deno)";
+
+/**
+ * Part of a check of a store.
+ *
+ * @category Operations
+ */
+export interface CheckedPage {
+  /** Number of values that were read. */
+  readonly read: number;
+  /**
+   * Findings among them: events that nothing led to and that are back on the schedule, and values that cannot be
+   * decoded.
+   */
+  readonly findings: readonly (
+    | {
+      /** An event was put back: its schedule entry, its position, or its entry in an index was missing. */
+      readonly is: "put_back";
+      /** Its id. */
+      readonly eventId: string;
+    }
+    | {
+      /** A value cannot be decoded: another version wrote it, or it is damaged. If asked for, it was deleted. */
+      readonly is: "unreadable" | "discarded";
+      /** Kind of the value. */
+      readonly kind:
+        | "event"
+        | "id"
+        | "schedule entry"
+        | "ordering group"
+        | "position"
+        | "name"
+        | "state"
+        | "schedule"
+        | "kept payload";
+      /**
+       * Name of the value: the id of an event, the key of a group or a state, the name of a schedule. A value that
+       * another program has written with a newer Deno has none in an older one.
+       */
+      readonly name: string;
+      /** Place of the value, as the engine has it: in a KV its key, or the beginning of the key if it has no name. */
+      readonly at: unknown;
+    }
+  )[];
+}
+
+/** Finding of a check. */
+export type StoreFinding = CheckedPage["findings"][number];
+
+/** Kind of a stored value that cannot be decoded. */
+export type StoredKind = Exclude<StoreFinding, { readonly is: "put_back" }>["kind"];
+
+/** Limits of an engine. The errors of the store name these numbers. */
 export interface Limits {
   /** The largest payload, in bytes. */
   readonly payloadBytes: number;
@@ -300,8 +386,13 @@ export interface Limits {
 
 /** The parts of a store's upkeep that belong to its engine. Each is done if it is asked for. */
 export interface Tidying {
-  /** Repairs times that a wrong clock has made, looking at so many events; all of them for `Infinity`. */
-  readonly times?: number | undefined;
+  /** Repairs times that a wrong clock has made. */
+  readonly times?: {
+    /** The number of events to look at; `Infinity` for all of them. */
+    readonly reads: number;
+    /** Makes the record of an event that would be due too late; null if its time is right. */
+    corrected(record: EventRecord, now: number): EventRecord | null;
+  } | undefined;
   /** Repairs the ordering groups. */
   readonly groups?: boolean | undefined;
   /** Deletes the uploads that are older, in milliseconds, and never became an event's payload. */
@@ -309,10 +400,13 @@ export interface Tidying {
 }
 
 /**
- * Where the events of one store lie.
+ * Engine: the events of one store, and all else that the store keeps.
  *
- * @typeParam TTx What a handler's effects get: a commit, or a transaction.
- * @typeParam TReader What handlers read with.
+ * It is opened with the retention of the store. Once that has passed since a done event's `settledAt`, the engine
+ * forgets its record and its id. It forgets a cell after {@linkcode CellChange.forMs}.
+ *
+ * @typeParam TTx The commit or transaction that a handler's effects get.
+ * @typeParam TReader The reader that handlers get.
  */
 export interface Engine<TTx = unknown, TReader = unknown> {
   /** Its name, for people: `kv`. */
@@ -320,7 +414,7 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   /** The way in which workers of other processes are woken, for people: `enqueue`. */
   readonly notifier: string;
   readonly limits: Limits;
-  /** What handlers, routes and resources read with. */
+  /** The reader of handlers, routes and resources. */
   readonly reader: TReader;
   /** The same object for each engine of this process on the same events. */
   readonly place: object;
@@ -337,10 +431,16 @@ export interface Engine<TTx = unknown, TReader = unknown> {
    */
   apply(change: Change<TTx>): Promise<Applied>;
 
-  /** Reads events by their ids, in the same order; null for one that is not there. */
-  get(ids: readonly string[]): Promise<(Stored | Unreadable | null)[]>;
+  /**
+   * Reads events by their ids, or by id and time of receipt, in the same order; null for one that is not there. With the
+   * time it is that very event, also if its id is forgotten or another one's by now.
+   */
+  get(events: readonly (string | EventRef)[]): Promise<(Stored | Unreadable | null)[]>;
 
-  /** Reads events that are due up to and including a time, the longest-waiting first. */
+  /**
+   * Reads events that are due up to and including a time, the longest-waiting first. With a limit of 0 it only reads
+   * {@linkcode DuePage.next}: that is one entry.
+   */
   due(
     options: {
       readonly until: number;
@@ -348,9 +448,6 @@ export interface Engine<TTx = unknown, TReader = unknown> {
       readonly cursor?: string | undefined;
     },
   ): Promise<DuePage>;
-
-  /** Reads the time at which the next event is due, or became due; null if there is none. It reads one entry. */
-  nextDueAt(): Promise<number | null>;
 
   /** Reads an ordering group from a position on, or only its positions: then no event is read. */
   group(
@@ -363,10 +460,10 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   ): Promise<Group>;
 
   /**
-   * Goes through events, in the order received unless {@linkcode Scan.isLimited} is set. Ids that no event has are passed
-   * over, and so are those that cannot be read.
+   * Goes through events, in the order received unless {@linkcode Scan.isLimited} is set. Ids that no event has are
+   * passed over, and so are those that cannot be read.
    *
-   * @throws {TypeError} If {@linkcode Scan.after} is no place, before anything is read.
+   * @throws {TypeError} If {@linkcode Scan.after} is not a place, before anything is read.
    */
   scan(scan: Scan): AsyncIterableIterator<Visit>;
 
@@ -393,7 +490,7 @@ export interface Engine<TTx = unknown, TReader = unknown> {
     readonly atOnce?: number | undefined;
   }): AsyncIterableIterator<Cell>;
 
-  /** Calls back when another process may have made events due. Resolves when the engine is closed. */
+  /** Calls back when another process may have made events due. Resolves when its database is closed. */
   listen(wake: () => void): Promise<void>;
 
   /** Repairs and deletes what is left over. Returns the numbers of events, groups and uploads. */
@@ -402,10 +499,30 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   ): Promise<{ readonly times: number; readonly groups: number; readonly uploads: number }>;
 
   /** Checks that everything can be read and found, page by page, and puts back what nothing leads to. */
-  check(options: { readonly discard: boolean }): AsyncIterableIterator<CheckedPage>;
+  check(options: {
+    /** Set if values that cannot be read are deleted, except for records. */
+    readonly discard: boolean;
+    /** Makes the record of an open event that nothing leads to. */
+    foundAgain(record: EventRecord, now: number): EventRecord;
+  }): AsyncIterableIterator<CheckedPage>;
+}
 
-  /** Closes what it has opened itself. */
-  close(): Promise<void>;
+/**
+ * Thrown if a change had to wait for others, and has not had its turn in time: nothing of it is stored, nor will
+ * be. The database may well answer.
+ */
+export class NoTurnError extends Error {
+  /** The class's name. */
+  override readonly name = "NoTurnError";
+
+  /**
+   * Creates the error.
+   *
+   * @param reason The reason.
+   */
+  constructor(reason: string) {
+    super(`No turn to change the store: ${reason}`);
+  }
 }
 
 /** Thrown if a change is too large for a commit of its engine. Nothing of it was made. */
@@ -414,7 +531,7 @@ export class TooLargeError extends RangeError {
   override readonly name = "TooLargeError";
 }
 
-/** Thrown once an engine is closed, or what it works with: it will never answer again. */
+/** Thrown once the database of an engine is closed: it will never answer again. */
 export class ClosedError extends Error {
   /** The class's name. */
   override readonly name = "ClosedError";

@@ -10,10 +10,14 @@
  */
 import { checkFunction, checkOptions } from "../../core/check_options.ts";
 import { reasonOf } from "../../core/text_of.ts";
-import type { EventFilter } from "./event_operations.ts";
-import { inOrder } from "./_streams.ts";
-import { lineOf } from "./event_lines.ts";
-import type { EndedWait, EventRecord, NotKeptError, StoredEvent } from "./event_record.ts";
+import { inOrder, lineOf } from "./event_lines.ts";
+import type {
+  EndedWait,
+  EventFilter,
+  EventRecord,
+  NotKeptError,
+  StoredEvent,
+} from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
 import { type PortableEvent, portableOf } from "./portable_event.ts";
 import { inBatchOf, unparked } from "./settlement.ts";

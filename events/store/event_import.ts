@@ -1,7 +1,14 @@
 import { checkFunction, checkOptions, checkSignal } from "../../core/check_options.ts";
 import { reasonOf } from "../../core/text_of.ts";
-import { inOrder, type Line, linesOf, untilAborted } from "./_streams.ts";
-import { itemOfLine, LINE_START, MAX_LINE_BYTES } from "./event_lines.ts";
+import {
+  inOrder,
+  itemOfLine,
+  type Line,
+  LINE_START,
+  linesOf,
+  MAX_LINE_BYTES,
+  untilAborted,
+} from "./event_lines.ts";
 import type { BulkOptions } from "./event_operations.ts";
 import type { EventStore } from "./event_store.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";

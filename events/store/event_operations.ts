@@ -1,42 +1,26 @@
-import type { EventRecord, EventState, StoredEvent } from "./event_record.ts";
+import {
+  checkBoolean,
+  checkFunction,
+  checkKeys,
+  checkObject,
+  checkOptions,
+  checkSignal,
+  checkTexts,
+  met,
+} from "../../core/check_options.ts";
+import { cutKey } from "./arrival.ts";
+import {
+  type EventFilter,
+  type EventRecord,
+  type EventState,
+  STORED_STATES,
+  type StoredEvent,
+} from "./event_record.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
+import { isOneOf, isText, OUTCOMES } from "./record_shape.ts";
 import type { ListedState } from "./stored_state.ts";
 import type { UntakenAnswer } from "./waits.ts";
-
-/**
- * A choice of events: those that meet all given conditions. Of an unreadable event only the id, the state and
- * the time are known, so a filter with another condition never matches it.
- *
- * @category Event store and worker
- */
-export interface EventFilter {
-  /** Events with these ids. */
-  readonly ids?: readonly string[] | undefined;
-  /** Events in this state. */
-  readonly state?: StoredEvent["state"] | undefined;
-  /** Events that ended in this way: done ones `handled` or `ignored`, dead ones `failed` or `cancelled`. */
-  readonly outcome?: EventRecord["outcome"];
-  /** Events of this type, or of this type and action: `issues` or `issues.opened`. */
-  readonly type?: string | undefined;
-  /** Events of this source: the product that sent them, the intake, or a source of the app. */
-  readonly source?: string | undefined;
-  /** Events of the repository with this full name: `octocat/hello-world`. */
-  readonly repository?: string | undefined;
-  /** Events of the chat with this id. */
-  readonly chat?: number | undefined;
-  /** Events with this ordering key. */
-  readonly orderingKey?: string | undefined;
-  /** Events received at this time or later, milliseconds since the epoch. */
-  readonly receivedAfter?: number | undefined;
-  /** Events received before this time, milliseconds since the epoch. */
-  readonly receivedBefore?: number | undefined;
-  /**
-   * Events that became done or dead before this time, milliseconds since the epoch, by the clock of the
-   * process that settled them: none that wait or run.
-   */
-  readonly settledBefore?: number | undefined;
-}
 
 /**
  * A choice of events to list, and the part of them that is wanted.
@@ -158,7 +142,7 @@ export interface EventOperations {
    *
    * @param id The event's id.
    * @returns The record; null if there is none.
-   * @throws {Error} If this version cannot read it. `list` returns such an event and does not throw.
+   * @throws {Error} If this version cannot read it. `list` returns that event and does not throw.
    */
   get(id: string): Promise<EventRecord | null>;
 
@@ -371,3 +355,80 @@ export interface EventOperations {
 
 /** The result of restoring an event or an entry. */
 export type RestoreOutcome = Awaited<ReturnType<EventOperations["restore"]>>;
+
+/** The form that a value must have, in words, and a check for it. */
+type Form = readonly [what: string, check: (value: unknown) => boolean];
+
+/** The form of the value of a condition, and a check for the records that meet it. */
+type Condition<T> = readonly [Form, (event: EventRecord, wanted: T) => boolean];
+
+const TEXT: Form = ["a text", isText];
+const TIME: Form = ["a time in milliseconds since the epoch", isNumber];
+
+/** All conditions, the ids aside. By one with a name that is misspelled, all events would be meant. */
+const CONDITIONS: {
+  readonly [Name in keyof Omit<EventFilter, "ids">]-?: Condition<NonNullable<EventFilter[Name]>>;
+} = {
+  state: [among(STORED_STATES), ({ state }: StoredEvent, wanted) => state === wanted],
+  outcome: [among(OUTCOMES), ({ outcome }, wanted) => outcome === wanted],
+  type: [TEXT, ({ type, action }, wanted) => type === wanted || `${type}.${action}` === wanted],
+  source: [TEXT, ({ source, intake }, wanted) => source === wanted || intake === wanted],
+  repository: [TEXT, ({ repository }, wanted) => repository?.fullName === wanted],
+  chat: [["a whole number", Number.isSafeInteger], ({ chat }, wanted) => chat?.id === wanted],
+  orderingKey: [TEXT, ({ orderingKey }, wanted) => orderingKey === cutKey(wanted)],
+  receivedAfter: [TIME, ({ receivedAt }, wanted) => receivedAt >= wanted],
+  receivedBefore: [TIME, ({ receivedAt }, wanted) => receivedAt < wanted],
+  settledBefore: [TIME, ({ settledAt }, wanted) => (settledAt ?? Infinity) < wanted],
+};
+
+const NAMES = Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[];
+
+/** The conditions on what is known of an unreadable event. */
+const ON_UNREADABLE: readonly string[] = ["state", "receivedAfter", "receivedBefore"];
+
+function isNumber(value: unknown): boolean {
+  return typeof value === "number" && !Number.isNaN(value);
+}
+
+function among(values: readonly unknown[]): Form {
+  return [`one of ${values.join(", ")}`, isOneOf(values)];
+}
+
+/** Checks whether an event matches a filter, its ids aside. */
+export function matches(event: StoredEvent, filter: EventFilter): boolean {
+  return NAMES.every((name) => {
+    const { [name]: wanted } = filter;
+    if (wanted === undefined) return true;
+    if (event.state === "unreadable" && !ON_UNREADABLE.includes(name)) return false;
+    const [, holds]: Condition<never> = CONDITIONS[name];
+    return holds(event as EventRecord, wanted as never);
+  });
+}
+
+/** Checks a choice of events. By one with a wrong value, none would be meant. */
+export function checkFilter(
+  doing: string,
+  filter: EventFilter,
+  furtherKeys: readonly string[] = [],
+): void {
+  checkObject(doing, filter, "the filter");
+  checkKeys(doing, filter, ["ids", ...NAMES, ...furtherKeys]);
+  const { ids } = filter;
+  if (ids !== undefined) checkTexts(doing, "ids", ids);
+  for (const name of NAMES) {
+    const { [name]: value } = filter;
+    const [[what, check]] = CONDITIONS[name];
+    if (value === undefined || check(value)) continue;
+    throw new TypeError(`Cannot ${doing}: '${name}' must be ${what}, got ${met(value)}`);
+  }
+}
+
+/** Checks a choice of events, and the options of an operation on them. */
+export function checkChoice(doing: string, filter: EventFilter, options: BulkOptions): void {
+  checkFilter(doing, filter);
+  checkOptions(doing, options, {
+    onProgress: checkFunction,
+    signal: checkSignal,
+    dryRun: checkBoolean,
+  });
+}

@@ -233,6 +233,40 @@ export type StoredEvent = EventRecord | {
   readonly state: "unreadable";
 };
 
+/**
+ * A choice of events: those that meet all given conditions. Of an unreadable event only the id, the state and
+ * the time are known, so a filter with another condition never matches it.
+ *
+ * @category Event store and worker
+ */
+export interface EventFilter {
+  /** Events with these ids. */
+  readonly ids?: readonly string[] | undefined;
+  /** Events in this state. */
+  readonly state?: StoredEvent["state"] | undefined;
+  /** Events that ended in this way: done ones `handled` or `ignored`, dead ones `failed` or `cancelled`. */
+  readonly outcome?: EventRecord["outcome"];
+  /** Events of this type, or of this type and action: `issues` or `issues.opened`. */
+  readonly type?: string | undefined;
+  /** Events of this source: the product that sent them, the intake, or a source of the app. */
+  readonly source?: string | undefined;
+  /** Events of the repository with this full name: `octocat/hello-world`. */
+  readonly repository?: string | undefined;
+  /** Events of the chat with this id. */
+  readonly chat?: number | undefined;
+  /** Events with this ordering key. */
+  readonly orderingKey?: string | undefined;
+  /** Events received at this time or later, milliseconds since the epoch. */
+  readonly receivedAfter?: number | undefined;
+  /** Events received before this time, milliseconds since the epoch. */
+  readonly receivedBefore?: number | undefined;
+  /**
+   * Events that became done or dead before this time, milliseconds since the epoch, by the clock of the
+   * process that settled them: none that wait or run.
+   */
+  readonly settledBefore?: number | undefined;
+}
+
 /** End of an event. */
 export type EventOutcome = NonNullable<EventRecord["outcome"]>;
 

@@ -1,90 +1,14 @@
-import type { LogSink } from "../../core/mod.ts";
-import type { CountedStep } from "../../telemetry/mod.ts";
 import type { ConsoleRecords } from "./console_records.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, OwnEvents } from "./emission.ts";
-import type { Bytes, CellChange, Stored, Version } from "./engine.ts";
+import type { CellChange, CheckedPage } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
 import type { ScheduleNotes } from "./schedule_notes.ts";
-import type { CheckedPage } from "./store_check.ts";
+import type { AcceptResult, Lease, ReleaseOptions, StoreListener } from "./store_core.ts";
 import type { StoreInspector } from "./store_inspector.ts";
 import type { StateOptions, StoredState } from "./stored_state.ts";
-
-/**
- * Options of {@linkcode openEventStore}.
- *
- * @category Event store and worker
- */
-export interface EventStoreOptions {
-  /**
-   * The first part of all keys, so that stores can share a KV. Give each bot its own: the updates of two
-   * bots have the same numbers, and within a namespace only the names of the intakes keep these ids apart.
-   *
-   * @default {"events"}
-   */
-  readonly namespace?: string | undefined;
-  /**
-   * The way to wake workers.
-   *
-   * @default {"auto"} `enqueue` if the KV has queues, else `watch`.
-   */
-  readonly notifier?: "enqueue" | "watch" | "auto" | undefined;
-  /**
-   * Time that done events are remembered, and with them duplicates, in milliseconds.
-   *
-   * @default {604_800_000} 7 days. GitHub can redeliver for 3 days.
-   */
-  readonly retentionMs?: number | undefined;
-  /**
-   * Keeps the payloads of done events for a while, to look at them and to replay the events.
-   *
-   * @default {undefined} A payload is deleted when its event is done.
-   */
-  readonly keepPayloads?: {
-    /** Time that a payload is kept after its event was done, in milliseconds: up to the retention. */
-    readonly forMs: number;
-    /** The number of bytes that all of them take: beyond that the oldest are dropped. A larger one is not kept. */
-    readonly maxBytes: number;
-  } | undefined;
-  /**
-   * The log for what cannot be reported to a caller.
-   *
-   * @default {consoleSink}
-   */
-  readonly log?: LogSink | undefined;
-}
-
-/**
- * The result of accepting a delivery, or of emitting an event from outside of a handler.
- *
- * @category Event store and worker
- */
-export interface AcceptResult {
-  /** The event's id. For a known document that is the id under which it came first. */
-  readonly id: string;
-  /** True if the event was known already, and nothing was stored. */
-  readonly duplicate: boolean;
-}
-
-/**
- * The right to work on an event, for a time. Each change to the event makes a new one.
- *
- * @category Event store and worker
- */
-export interface Lease extends Stored {
-  /** The event's record, as this lease has left it. */
-  readonly record: EventRecord;
-  /** The version of the record. A lease is lost once the record has another version. */
-  readonly version: Version;
-  /** Set if the lease before it expired: its worker died, was frozen, or lost the KV. */
-  readonly takenOver?: boolean | undefined;
-  /** The time at which a claimed event had become due, milliseconds since the epoch. */
-  readonly dueSince?: number | undefined;
-  /** The event's payload, if claiming has read it: one of up to 65,000 bytes. */
-  readonly body?: Bytes | undefined;
-}
 
 /**
  * Writes for the commit that settles an event: they happen if, and only if, the event is settled by this lease. So
@@ -132,73 +56,9 @@ export interface NoteOptions {
 }
 
 /**
- * Thrown if a change had to wait for others, and has not had its turn in time: nothing of it is stored, nor will
- * be. The KV may well answer.
- */
-export class NoTurnError extends Error {
-  /** The class's name. */
-  override readonly name = "NoTurnError";
-
-  /**
-   * Creates the error.
-   *
-   * @param reason The reason.
-   */
-  constructor(reason: string) {
-    super(`No turn to change the store: ${reason}`);
-  }
-}
-
-/**
- * Room for an event at the worker of the store's process.
- *
- * @category Event store and worker
- */
-export interface Reservation {
-  /** The worker. */
-  readonly owner: string;
-  /** The length of the lease, in milliseconds. */
-  readonly leaseMs: number;
-  /**
-   * Takes the event, once it is stored as leased.
-   *
-   * @param lease The lease.
-   * @param delivery The delivery it was made of, which saves reading the payload back; undefined for an
-   * event that was stored before.
-   */
-  take(lease: Lease, delivery?: Delivery): void;
-  /** Gives the room back: the event was not stored, or it is not known whether it was. */
-  cancel(): void;
-}
-
-/**
- * The worker in the process of a store.
- *
- * @category Event store and worker
- */
-export interface StoreListener {
-  /** Called when events may have become due. */
-  wake(): void;
-  /**
-   * Asked for room when an event is stored, with the number of bytes of it that are kept in memory: if there is any,
-   * the event is stored as leased already.
-   */
-  readonly reserve?: ((bytes: number) => Reservation | null) | undefined;
-  /**
-   * Called when an event was cancelled through this store while it ran, here or in another process, and
-   * again each time that is repeated.
-   *
-   * @param id The event's id.
-   */
-  onCancelRequested?(id: string): void;
-  /** Called with steps to be counted, once they are committed. */
-  readonly count?: ((step: CountedStep) => void) | undefined;
-}
-
-/**
- * Events in a Deno KV. The records are the truth, and the notifier only notifies. From the commit that
- * stores an event until the commit that settles it, the event is on the schedule; of an ordering group
- * only the first event is, and the next one moves up when that is settled.
+ * Events of an app, from their receipt to their end. The records are the truth, and the notifier only notifies.
+ * From the commit that stores an event until the commit that settles it, the event is on the schedule. Of an
+ * ordering group only the first event is, and the next one moves up when that is settled.
  *
  * A lease whose record shows `cancelRequestedAt` settles its event in one way only: `complete`, `retry`,
  * `release` and `bury` make it dead with the outcome `cancelled`, without effects.
@@ -239,7 +99,7 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
 
   /**
    * Stores a delivery as an event, in one atomic commit: the record, payload, schedule entry and the
-   * notification. A payload over 780,000 bytes is written before, and becomes visible with that commit.
+   * notification. A payload that is too large for a commit is written before, and becomes visible with it.
    *
    * @param delivery The delivery.
    * @param options `replayWindowMs` is the time for which the same document counts as a duplicate although it comes
@@ -468,32 +328,7 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @param options The delay, whether a handler had begun with the event, and why it has put it off.
    * @returns True if it was given back; false if the lease was lost.
    */
-  release(lease: Lease, options?: {
-    /**
-     * The delay until the event is due again, in milliseconds.
-     *
-     * @default {0}
-     */
-    readonly delayMs?: number | undefined;
-    /**
-     * Set if a handler had begun with the event: then it is not ignored later, if its handler is gone.
-     *
-     * @default {false}
-     */
-    readonly isBegun?: boolean | undefined;
-    /**
-     * Reason why the handler has put the event off. Its record notes that.
-     *
-     * @default {undefined} The handler has not.
-     */
-    readonly reason?: unknown;
-    /**
-     * Set if it is put off because this version has no handler for it, and another one may have.
-     *
-     * @default {false}
-     */
-    readonly isUnhandled?: boolean | undefined;
-  }): Promise<boolean>;
+  release(lease: Lease, options?: ReleaseOptions): Promise<boolean>;
 
   /**
    * Gives an event up. It is kept, with its payload and attempts, until somebody decides on it or its
@@ -546,8 +381,8 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * Puts the store in order, each part if it is asked for. Workers do so from time to time.
    *
    * @param parts The parts.
-   * @returns The numbers of events that are scheduled anew, of groups that are repaired, of uploads that are deleted, and
-   * of payloads that are dropped.
+   * @returns The numbers of events that are scheduled anew, of groups that are repaired, of uploads that are deleted,
+   * and of payloads that are dropped.
    * @throws {TypeError} If a part has another name.
    */
   tidy(parts: {
@@ -616,19 +451,10 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
   >;
 
   /**
-   * Listens for events until the KV is closed. A store has one listener.
+   * Listens for events until the database is closed. A store has one listener.
    *
    * @param listener The worker of this process.
-   * @returns A promise that resolves once the KV is closed.
+   * @returns A promise that resolves once the database is closed.
    */
   listen(listener: StoreListener): Promise<void>;
 }
-
-/** The parts of a store that are put in order. */
-export type Tidying = Parameters<EventStore["tidy"]>[0];
-
-/** The limits of the payloads that are kept. */
-export type KeepPayloads = NonNullable<EventStoreOptions["keepPayloads"]>;
-
-/** Options of {@linkcode EventStore.accept}. */
-export type AcceptOptions = NonNullable<Parameters<EventStore["accept"]>[1]>;

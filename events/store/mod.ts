@@ -1,22 +1,28 @@
 /**
- * The contract of an event store: the deliveries it accepts, the record it keeps of an event, and its
- * guarantees.
+ * The event store, whatever its engine: the deliveries it accepts, the record it keeps of an event, and its guarantees.
  *
  * @module
  */
 export type { Delivery, EventChat, EventRepository, EventSender } from "./delivery.ts";
-export type { EventRecord, EventState, StoredEvent } from "./event_record.ts";
+export type { EventFilter, EventRecord, EventState, StoredEvent } from "./event_record.ts";
 export type { DeadEvent, Emission, Emit, EmitOptions, OwnEvents } from "./emission.ts";
 export { NotKeptError } from "./event_record.ts";
 export type {
   BulkOptions,
   BulkResult,
-  EventFilter,
   EventList,
   EventOperations,
   EventStats,
   ListOptions,
 } from "./event_operations.ts";
+export type {
+  AcceptResult,
+  EventStoreOptions,
+  Lease,
+  ReleaseOptions,
+  Reservation,
+  StoreListener,
+} from "./store_core.ts";
 export {
   type HandlerState,
   type ListedState,
@@ -25,19 +31,9 @@ export {
   type StateOptions,
   type StoredState,
 } from "./stored_state.ts";
-export type {
-  AcceptResult,
-  CommitEffects,
-  EventStore,
-  EventStoreOptions,
-  Lease,
-  NoteOptions,
-  Reservation,
-  StoreListener,
-} from "./event_store.ts";
+export type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";
-export type { CheckedPage } from "./store_check.ts";
-export type { BoundedCount, Counts } from "./engine.ts";
+export type { BoundedCount, CheckedPage, Counts } from "./engine.ts";
 export type { StoreInspector } from "./store_inspector.ts";
 export { exportEvents } from "./event_export.ts";
 export { importEvents, type ImportResult } from "./event_import.ts";

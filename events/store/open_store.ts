@@ -8,28 +8,35 @@ import {
 } from "../../core/check_options.ts";
 import { consoleSink } from "../../core/mod.ts";
 import { Acceptance } from "./_acceptance.ts";
-import { checkStore, readLastCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
-import { consoleRecords } from "./_console_records.ts";
-import type { StoreCore } from "./_core.ts";
-import { Emitter } from "./_emit.ts";
-import { restoring } from "./_import.ts";
-import { storeInspector } from "./_inspector.ts";
+import { Emitter, Sources } from "./_emit.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
 import { eventOperations } from "./_operations.ts";
-import { portableEntries, restoreEntry } from "./_portable_entries.ts";
-import { forgetProcess, listProcesses, noteProcess } from "./_processes.ts";
-import { scheduleNotes } from "./_schedule_notes.ts";
-import { Sources } from "./_sources.ts";
-import { listStates, readState } from "./_states.ts";
+import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { answers, wake } from "./_waits.ts";
-import type { Engine } from "./engine.ts";
-import type { EventStore, EventStoreOptions, StoreListener, Tidying } from "./event_store.ts";
-import { checkKeepPayloads, DEFAULT_RETENTION_MS } from "./keep_payloads.ts";
+import { corrected, foundAgain } from "./claims.ts";
+import { consoleRecords } from "./console_records.ts";
+import type { CellKey, CheckedPage, Engine } from "./engine.ts";
+import type { EventStore } from "./event_store.ts";
+import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
+import { isCount, isTime, shape } from "./record_shape.ts";
+import { scheduleNotes } from "./schedule_notes.ts";
+import {
+  checkKeepPayloads,
+  DEFAULT_RETENTION_MS,
+  type EventStoreOptions,
+  type StoreCore,
+  type StoreListener,
+} from "./store_core.ts";
+import { storeInspector } from "./store_inspector.ts";
+import { listStates, readState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
-/** Options of {@linkcode createEventStore}: those of a store that are not its engine's. */
+/** Key of the outcome of the last whole check. */
+const CHECKED: CellKey = ["checked"];
+
+/** Options of {@linkcode createEventStore}: the ones that every store has, whatever its engine. */
 export type StoreOptions = Pick<EventStoreOptions, "retentionMs" | "keepPayloads" | "log">;
 
 const DOING = "open the event store";
@@ -45,8 +52,8 @@ export const STORE_OPTIONS: Record<keyof StoreOptions, OptionCheck | undefined> 
 /**
  * Creates the store of events that lie in an engine.
  *
- * @typeParam TTx What the engine gives a handler's effects.
- * @typeParam TReader What handlers read with.
+ * @typeParam TTx The commit or transaction that a handler's effects get.
+ * @typeParam TReader The reader that handlers get.
  * @param engine The engine.
  * @param options The retention, the payloads that are kept, and the log.
  * @returns The store.
@@ -125,9 +132,13 @@ async function tidy(
   what: Tidying,
 ): ReturnType<EventStore["tidy"]> {
   checkOptions("tidy the store", what, TIDYING);
-  const { payloads = false, ...others } = what;
-  return { ...await engine.tidy(others), payloads: payloads ? await kept.trim() : 0 };
+  const { payloads = false, times: reads, ...others } = what;
+  const times = reads === undefined ? undefined : { reads, corrected };
+  const tidied = await engine.tidy({ ...others, times });
+  return { ...tidied, payloads: payloads ? await kept.trim() : 0 };
 }
+
+type Tidying = Parameters<EventStore["tidy"]>[0];
 
 const TIDYING: Record<keyof Tidying, OptionCheck | undefined> = {
   times: undefined,
@@ -150,4 +161,45 @@ function listenersOn(place: object): Set<StoreListener> {
   const found = listeners.get(place) ?? new Set();
   listeners.set(place, found);
   return found;
+}
+
+/** The outcome of a whole check. */
+type CheckSummary = NonNullable<Awaited<ReturnType<EventStore["lastCheck"]>>>;
+
+const isSummary = shape<CheckSummary>({
+  at: isTime,
+  read: isCount,
+  putBack: isCount,
+  unreadable: isCount,
+});
+
+/** Checks the store page by page, and notes the outcome at the end. */
+function checkStore(
+  core: StoreCore,
+  options: Parameters<EventStore["check"]>[0] = {},
+): AsyncIterableIterator<CheckedPage> {
+  checkOptions("check the store", options, { discard: checkBoolean });
+  return checked(core, options.discard ?? false);
+}
+
+async function* checked(
+  { engine, local }: StoreCore,
+  discard: boolean,
+): AsyncGenerator<CheckedPage> {
+  const counts = { read: 0, put_back: 0, unreadable: 0, discarded: 0 };
+  for await (const page of engine.check({ discard, foundAgain })) {
+    counts.read += page.read;
+    for (const { is } of page.findings) counts[is]++;
+    if (page.findings.some(({ is }) => is === "put_back")) local.listener?.wake();
+    yield page;
+  }
+  const { read, put_back: putBack, unreadable } = counts;
+  const after: CheckSummary = { at: engine.now(), read, putBack, unreadable };
+  await engine.apply({ cells: [{ key: CHECKED, after }], urgency: "work" });
+}
+
+/** Reads the outcome of the last whole check; null if there is none that this version can read. */
+async function readLastCheck({ engine }: StoreCore): Promise<CheckSummary | null> {
+  const [cell] = await engine.cells([CHECKED]);
+  return isSummary(cell!.value) ? cell!.value : null;
 }

@@ -1,5 +1,7 @@
+import type { CellKey } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { isText, isTime, listOf, orNone, orNull, shape } from "./record_shape.ts";
+import { nameOfCell, type StoreCore } from "./store_core.ts";
 
 /** Event types are short words: `pull_request_review_thread` has 26 characters. */
 const EVENT_TYPE = /^[A-Za-z][\w.:-]{0,99}$/;
@@ -9,6 +11,15 @@ const ACTION = /^[\w:-]{1,100}$/;
 
 /** Name that stands for all events of a source. */
 export const ANY = "*";
+
+/**
+ * Time for which the note of a process is kept after it was written last, in milliseconds. It is written once a
+ * minute, and the clocks of two machines may differ by a minute or two.
+ */
+const KEPT_MS = 300_000;
+
+/** Beginning of the keys of all notes. */
+const PROCESSES: CellKey = ["process"];
 
 /**
  * Events that a process has handlers for.
@@ -42,8 +53,10 @@ export interface ProcessNote {
   readonly handles: readonly HandledEvents[] | null;
 }
 
+type UnreadableNote = { readonly id: string; readonly isUnreadable: true };
+
 /** Checks whether a stored value is the note of a process that this version can read. */
-export const isProcessNote = shape<Omit<ProcessNote, "id">>({
+const isProcessNote = shape<Omit<ProcessNote, "id">>({
   version: orNone(isText),
   startedAt: isTime,
   seenAt: isTime,
@@ -90,4 +103,36 @@ export function hasHandlerFor(
     const isSource = intake === undefined || intake === event.intake || platform === event.platform;
     return isSource && names.some((name) => handled.includes(name));
   });
+}
+
+/** Writes the note of a process. It is forgotten unless it is written again. */
+export async function noteProcess({ engine }: StoreCore, note: ProcessNote): Promise<void> {
+  const { id, ...after } = note;
+  const cell = { key: keyOf(id), after, forMs: KEPT_MS };
+  await engine.apply({ cells: [cell], urgency: "work" });
+}
+
+/** Deletes the note of a process. */
+export async function forgetProcess({ engine }: StoreCore, id: string): Promise<void> {
+  await engine.apply({ cells: [{ key: keyOf(id), after: null }], urgency: "work" });
+}
+
+/** Lists the processes that were awake in the last minutes and have not ended in order. */
+export async function listProcesses(
+  { engine }: StoreCore,
+): Promise<(ProcessNote | UnreadableNote)[]> {
+  const found: (ProcessNote | UnreadableNote)[] = [];
+  const now = engine.now();
+  for await (const cell of engine.list(PROCESSES)) {
+    const { value } = cell;
+    const id = nameOfCell(cell, PROCESSES);
+    if (!isProcessNote(value)) found.push({ id, isUnreadable: true });
+    // An engine may forget what has expired only after a while.
+    else if (value.seenAt > now - KEPT_MS) found.push({ ...value, id });
+  }
+  return found;
+}
+
+function keyOf(id: string): CellKey {
+  return [...PROCESSES, id];
 }

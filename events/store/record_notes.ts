@@ -77,7 +77,7 @@ export function progressed(record: EventRecord, part: string): EventRecord {
   if (bytes <= MAX_PROGRESS_BYTES) return { ...record, progress };
   throw new RangeError(
     `Cannot note progress: the names of the event's ${progress.length} parts would take ${bytes} ` +
-      `bytes, over ${MAX_PROGRESS_BYTES}. Note larger parts, or keep a counter in the KV`,
+      `bytes, over ${MAX_PROGRESS_BYTES}. Note larger parts, or keep a counter in the database`,
   );
 }
 
@@ -292,7 +292,7 @@ function cutTo(text: string, bytes: number): string {
  * @param progress The names.
  * @returns The number of bytes.
  */
-export function progressBytes(progress: readonly string[]): number {
+function progressBytes(progress: readonly string[]): number {
   return progress.length === 0 ? 2 : jsonBytes(progress);
 }
 

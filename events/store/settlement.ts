@@ -8,7 +8,6 @@
  * @module
  */
 import type { EndedWait, EventRecord } from "./event_record.ts";
-import type { EventStore } from "./event_store.ts";
 import {
   BRIEF_BYTES,
   isCancelRequested,
@@ -18,9 +17,8 @@ import {
   withHandler,
   withPutOff,
 } from "./record_notes.ts";
+import type { ReleaseOptions } from "./store_core.ts";
 import type { Wait } from "./waits.ts";
-
-type ReleaseOptions = NonNullable<Parameters<EventStore["release"]>[1]>;
 
 /**
  * Settles an event as done. Its payload is needed no more.

@@ -1,7 +1,8 @@
 import { checkPart } from "../../core/check_options.ts";
 import type { Variables } from "../../core/env.ts";
 import type { LogSink } from "../../core/mod.ts";
-import type { EventStore, EventStoreOptions } from "./event_store.ts";
+import type { EventStore } from "./event_store.ts";
+import type { EventStoreOptions } from "./store_core.ts";
 
 /**
  * Store of an app, as a value: which engine keeps its events, and so what its handlers read and write with. `kv()`

@@ -7,13 +7,23 @@ import {
   wholeNumber,
 } from "../../core/check_options.ts";
 import { nonJsonPartOf } from "../../core/json_value.ts";
+import type { Cell, CellChange, CellKey, Engine, Version } from "./engine.ts";
 import { isTime, orNull, shape } from "./record_shape.ts";
+import { isUnnamed, nameOfCell, type StoreCore } from "./store_core.ts";
 
 /** Longest key of a state. A key of a KV takes 2,048 bytes, three of them for a character at most. */
 const MAX_KEY_LENGTH = 256;
 
 /** Longest value, in bytes of its JSON: a KV value holds 65,536. */
 const MAX_VALUE_BYTES = 65_000;
+
+/** Kind of the cells of states. */
+const STATE = "state";
+
+/** The number of states that are read at a time: each takes up to 65,536 bytes. */
+const AT_ONCE = 50;
+
+const [READING, SETTING] = ["read the state", "set the state"] as const;
 
 /**
  * Options of reading a state.
@@ -153,11 +163,51 @@ export class StateConflictError extends Error {
 export type StateChange = StateEntry | null;
 
 /** The new entry of a state. */
-export interface StateEntry {
+interface StateEntry {
   /** A copy of the value. */
   readonly value: unknown;
   /** The time after which it is forgotten, in milliseconds; undefined if it stays. */
   readonly forMs: number | undefined;
+}
+
+/** An entry as it is stored. */
+interface StoredEntry {
+  /** The time at which the state is forgotten; null if it stays. */
+  readonly until: number | null;
+  /** The value. */
+  readonly value: unknown;
+}
+
+/** Options of listing states. */
+interface StateListOptions {
+  readonly intake?: string | undefined;
+  readonly prefix?: string | undefined;
+}
+
+const isEntry = shape<StoredEntry>({
+  until: orNull(isTime),
+  value: (value) => value !== undefined,
+});
+
+/** Reads a state. */
+export async function readState<TValue>(
+  { engine }: StoreCore,
+  key: string,
+  options: StateOptions = {},
+): Promise<StoredState<TValue>> {
+  checkState(key, options);
+  const [cell] = await engine.cells([stateKey(options.intake ?? "", key)]);
+  const value = valueOf(cell!.value, engine.now()) as TValue | undefined;
+  return new CellState(engine, cell!, value);
+}
+
+/** Lists states in the order of their intakes and keys. */
+export function listStates(
+  core: StoreCore,
+  options: StateListOptions = {},
+): AsyncIterableIterator<ListedState> {
+  checkOptions("list the states", options, { intake: checkWellFormed, prefix: checkWellFormed });
+  return listed(core, options);
 }
 
 /** Checks the key of a state, and the options with which it is read. */
@@ -171,13 +221,6 @@ export function checkState(key: unknown, options: StateOptions): void {
   throw new RangeError(
     `Cannot ${READING}: 'key' and 'intake' must have up to ${MAX_KEY_LENGTH} characters`,
   );
-}
-
-/** Checks the options with which states are listed. */
-export function checkStateList(
-  options: { readonly intake?: string | undefined; readonly prefix?: string | undefined },
-): void {
-  checkOptions("list the states", options, { intake: checkWellFormed, prefix: checkWellFormed });
 }
 
 /** Makes the new entry of a state. */
@@ -203,6 +246,106 @@ export function entryUntil(value: unknown, until: number | undefined, now: numbe
   };
 }
 
+/** Makes the key of the cell of a state; the intake is empty for none. */
+export function stateKey(intake: string, key: string): CellKey {
+  return [STATE, intake, key];
+}
+
+/**
+ * Makes the change of a state's cell.
+ *
+ * @param key The key of the cell.
+ * @param version The version that it must have still.
+ * @param change The change.
+ * @param now The time at which the new entry's time begins.
+ * @returns The change of the cell.
+ */
+export function stateChange(
+  key: CellKey,
+  version: Version | null,
+  change: StateChange,
+  now: number,
+): CellChange {
+  if (!change) return { key, version, after: null };
+  const { value, forMs } = change;
+  // An engine may forget what has expired only after a while.
+  const until = forMs === undefined ? null : now + forMs;
+  return { key, version, after: { until, value } satisfies StoredEntry, forMs };
+}
+
+async function* listed(
+  { engine }: StoreCore,
+  { intake, prefix = "" }: StateListOptions,
+): AsyncGenerator<ListedState> {
+  const begin: CellKey = intake === undefined ? [STATE] : [STATE, intake];
+  const isOrdered = intake !== undefined && prefix !== "";
+  const from = isOrdered ? stateKey(intake, prefix) : undefined;
+  for await (const cell of engine.list(begin, { from, atOnce: AT_ONCE })) {
+    if (isUnnamed(cell, begin) || nameOfCell(cell, begin).startsWith(prefix)) {
+      const state = listedOf(engine, begin, cell);
+      if (state) yield state;
+    } else if (isOrdered) return;
+  }
+}
+
+/** Reads a state that was listed; undefined if it has expired. */
+function listedOf(engine: Engine, begin: CellKey, cell: Cell): ListedState | undefined {
+  const entry = isEntry(cell.value) ? cell.value : undefined;
+  if (entry && isOver(entry, engine.now())) return undefined;
+  const intake = isUnnamed(cell, begin) ? undefined : String(cell.key.at(-2)) || undefined;
+  const state = new CellState(engine, cell, undefined);
+  return {
+    ...{ intake, key: nameOfCell(cell, begin), version: cell.version! },
+    ...{ value: entry?.value, expiresAt: entry?.until ?? undefined, isUnreadable: !entry },
+    delete: () => state.delete(),
+  };
+}
+
+class CellState<TValue> implements StoredState<TValue> {
+  version: Version | null;
+  value: TValue | undefined;
+  readonly #engine: Engine;
+  readonly #key: CellKey;
+
+  constructor(engine: Engine, { key, version }: Cell, value: TValue | undefined) {
+    this.#engine = engine;
+    this.#key = key;
+    this.version = version;
+    this.value = value;
+  }
+
+  async set(value: TValue, options?: SetStateOptions): Promise<boolean> {
+    return await this.#change(entryOf(value, options), value);
+  }
+
+  async delete(): Promise<boolean> {
+    return await this.#change(null, undefined);
+  }
+
+  async #change(change: StateChange, value: TValue | undefined): Promise<boolean> {
+    const cell = stateChange(this.#key, this.version, change, this.#engine.now());
+    const result = await this.#engine.apply({ cells: [cell], urgency: "work" });
+    if (!result.ok) return false;
+    this.version = change ? result.version : null;
+    this.value = value;
+    return true;
+  }
+}
+
+/** Takes the value from what is stored: undefined for none, or one that has expired. */
+function valueOf(stored: unknown, now: number): unknown {
+  if (stored === null) return undefined;
+  if (!isEntry(stored)) {
+    throw new Error(`Cannot ${READING}: another version wrote it, or it is damaged`);
+  }
+  return isOver(stored, now) ? undefined : stored.value;
+}
+
+/** Checks whether a state has expired. An engine may forget it only after a while. */
+function isOver({ until }: StoredEntry, now: number): boolean {
+  return until !== null && until <= now;
+}
+
 function checkSize(json: string): void {
   const size = Buffer.byteLength(json);
   if (size <= MAX_VALUE_BYTES) return;
@@ -210,33 +353,3 @@ function checkSize(json: string): void {
     `Cannot ${SETTING}: 'value' must take up to ${MAX_VALUE_BYTES} bytes, takes ${size}`,
   );
 }
-
-/** Takes the value from what is stored: undefined for none, or one that has expired. */
-export function valueOf(stored: unknown, now: number): unknown {
-  if (stored === null) return undefined;
-  const entry = readEntry(stored);
-  if (!entry) throw new Error(`Cannot ${READING}: another version wrote it, or it is damaged`);
-  return isOver(entry, now) ? undefined : entry.value;
-}
-
-/** The content of an entry. */
-export interface ReadEntry {
-  /** The time at which the state is forgotten; null if it stays. */
-  readonly until: number | null;
-  /** The value. */
-  readonly value: unknown;
-}
-
-/** Reads the entry of a state from what is stored; undefined if this version cannot. */
-export function readEntry(stored: unknown): ReadEntry | undefined {
-  return isEntry(stored) ? stored : undefined;
-}
-
-/** Checks whether a state has expired. An engine may forget it only after a while. */
-export function isOver({ until }: ReadEntry, now: number): boolean {
-  return until !== null && until <= now;
-}
-
-const isEntry = shape<ReadEntry>({ until: orNull(isTime), value: (value) => value !== undefined });
-
-const [READING, SETTING] = ["read the state", "set the state"] as const;

@@ -44,7 +44,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** A value that was read. */
-export interface DecodedValue {
+interface DecodedValue {
   /** The value, never undefined. */
   readonly value: unknown;
   /** The bytes that belong to it; undefined if there are none. */

@@ -1,7 +1,6 @@
 import { cancelledProgress } from "../store/record_notes.ts";
 import { met } from "../../core/check_options.ts";
-import { NoTurnError } from "../store/event_store.ts";
-import type { CellChange } from "../store/engine.ts";
+import { type CellChange, NoTurnError } from "../store/engine.ts";
 import {
   type CommitEffects,
   type EventStore,

@@ -28,6 +28,7 @@ export class Turns {
   #turn: ReturnType<typeof setImmediate> | undefined;
   #answering: ReturnType<typeof setTimeout> | undefined;
   #isStopped = false;
+  #isStoring = (): boolean => false;
 
   /**
    * Calls a function once the deliveries are answered whose handlers it starts: two turns of the event loop later, as
@@ -38,13 +39,13 @@ export class Turns {
    * @param start The function. A second one is not called before the first one was.
    */
   afterAnswers(isStoring: () => boolean, start: () => void): void {
+    this.#isStoring = isStoring;
     if (this.#isAnswering) return;
     this.#isAnswering = true;
     const since = performance.now();
     const go = (): void => {
       if (this.#isStopped) return;
-      const patienceMs = Math.min(MAX_PATIENCE_MS, this.#usualMs * PATIENCE_SHARE);
-      if (isStoring() && performance.now() - since < patienceMs) {
+      if (this.#waitsForStoring(since)) {
         this.#answering = setTimeout(go, 1);
         return;
       }
@@ -84,6 +85,12 @@ export class Turns {
     });
   }
 
+  /** Checks whether deliveries are being stored, and the wait for them that began at a time is not too long yet. */
+  #waitsForStoring(since: number): boolean {
+    const patienceMs = Math.min(MAX_PATIENCE_MS, this.#usualMs * PATIENCE_SHARE);
+    return this.#isStoring() && performance.now() - since < patienceMs;
+  }
+
   #call<T>(call: () => T): T {
     const start = performance.now();
     try {
@@ -99,13 +106,17 @@ export class Turns {
   #pause(): void {
     if (this.#isStopped && this.#waiting.length === 0) return;
     const ms = Math.min(MAX_PAUSE_MS, this.#spentMs * PAUSE_SHARE);
-    this.#timer ??= setTimeout(this.#goOn, ms);
+    this.#timer ??= setTimeout(() => this.#goOn(performance.now()), ms);
   }
 
-  readonly #goOn = (): void => {
+  #goOn(since: number): void {
+    if (this.#waitsForStoring(since)) {
+      this.#timer = setTimeout(() => this.#goOn(since), 1);
+      return;
+    }
     this.#timer = undefined;
     this.#spentMs = 0;
     while (this.#waiting.length > 0 && this.#spentMs < SLICE_MS) this.#waiting.shift()!();
     if (this.#waiting.length > 0) this.#pause();
-  };
+  }
 }

@@ -120,14 +120,14 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * are committed with that, exactly once, even if another part fails, and so are the events that this handler
    * has emitted and the names that it has woken so far.
    *
-   * @param part The part's name. Give each part its own: a call with the name of one that the KV did not answer
-   * repeats that one, and its effects are not committed again. It is kept in the event's record, where all names may take 32,768 bytes
-   * as JSON, so 2,100 names of 12 letters.
+   * @param part The part's name. Give each part its own: a call with the name of one that the store did not answer
+   * repeats that one, and its effects are not committed again. It is kept in the event's record, where all names
+   * may take 32,768 bytes as JSON, so 2,100 names of 12 letters.
    * @param effects Called at once with the commit. It must be synchronous.
    * @returns A promise that resolves once it is stored.
    * @throws {RangeError} If the names would take more.
    * @throws {Error} If the event was cancelled or lost to another worker, the effects cannot be committed,
-   * or the KV does not answer. If it is not known at the handler's end whether the part was stored, the attempt
+   * or the store does not answer. If it is not known at the handler's end whether the part was stored, the attempt
    * fails, and the next one finds the part in `progress` if it was.
    * @throws {TypeError} If the handler has ended.
    */

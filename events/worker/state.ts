@@ -1,8 +1,13 @@
 import type { HandlerState, SetStateOptions, StateOptions, StoredState } from "../store/mod.ts";
 import { StateConflictError } from "../store/mod.ts";
 import type { CellChange } from "../store/engine.ts";
-import { stateChange, stateKey } from "../store/state_cells.ts";
-import { checkState, entryOf, type StateChange } from "../store/stored_state.ts";
+import {
+  checkState,
+  entryOf,
+  type StateChange,
+  stateChange,
+  stateKey,
+} from "../store/stored_state.ts";
 
 /** The number of states of one commit: a remote KV takes 10 checks, and settling needs most of them. */
 const MAX_STATES = 3;

@@ -13,7 +13,7 @@ import {
 import { events, runSchedule, type ScheduleOptions, type SlotPayload } from "../../app/mod.ts";
 import { forgeDelivery, startTestBot } from "../../testing/mod.ts";
 import { until } from "../../dev/harness/until.ts";
-import { valueAt } from "../events/store/_values.ts";
+import { valueAt } from "../events/store/kv/_values.ts";
 
 const ENV = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody" };
 

@@ -4,7 +4,7 @@ import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
-import { setNewer } from "../events/store/_values.ts";
+import { setNewer } from "../events/store/kv/_values.ts";
 
 /** Outcome of a run of the tool. */
 export interface Result {

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { claimOne, delivery } from "../events/store/_events.ts";
 import { until } from "../events/worker/_worker.ts";
 import { recordKey, type Sut, testCli } from "./_cli.ts";
-import { changeValue, setNewer } from "../events/store/_values.ts";
+import { changeValue, setNewer } from "../events/store/kv/_values.ts";
 
 const iso = (time: number) => new Date(time).toISOString();
 

@@ -3,7 +3,7 @@ import { openEventStore } from "../../events/mod.ts";
 import { claimOne, delivery, later } from "../events/store/_events.ts";
 import { trimPayloads } from "../events/store/_tidying.ts";
 import { bury, makeNewer, recordKey, testCli } from "./_cli.ts";
-import { damage } from "../events/store/_values.ts";
+import { damage } from "../events/store/kv/_values.ts";
 
 testCli("events list writes one line per event", async ({ cli, store }) => {
   await bury(store, "d1", new Error("two\nlines \x1b[31mred"));

@@ -6,7 +6,7 @@ import { testWith } from "../_permissions.ts";
 import { testDenokv } from "../events/store/kv/_denokv.ts";
 import { claimAll, delivery } from "../events/store/_events.ts";
 import { contentOf } from "../events/store/_moving.ts";
-import { memoryStore } from "../events/store/_stores.ts";
+import { memoryStore } from "../events/store/kv/_stores.ts";
 import { repairGroups } from "../events/store/_tidying.ts";
 import { startProcess } from "../processes/_process.ts";
 import { commandLine, ended, startCli } from "./_process.ts";

@@ -3,7 +3,7 @@ import { FakeTime } from "@std/testing/time";
 import type { Activity, Period } from "../../console/_activity.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import { type DataUnderTest, openData, recordKeys, until, written } from "./_data.ts";
-import { setValue } from "../events/store/_values.ts";
+import { setValue } from "../events/store/kv/_values.ts";
 import { WallClock } from "../_wall_clock.ts";
 
 const MINUTE = 60_000;

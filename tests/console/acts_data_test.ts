@@ -9,7 +9,7 @@ import { WallClock } from "../_wall_clock.ts";
 import { buryAll, claimAll, claimOne, delivery, listed } from "../events/store/_events.ts";
 import { type DataUnderTest, NAMESPACE, openData, recordKeys, until } from "./_data.ts";
 import { decodeValue, encodeValue } from "../../events/store/value_codec.ts";
-import { setValue, valueAt } from "../events/store/_values.ts";
+import { setValue, valueAt } from "../events/store/kv/_values.ts";
 
 /** Waits until an act has ended. */
 function ended({ data }: DataUnderTest, { id }: Act): Promise<Act> {
@@ -582,7 +582,7 @@ testKv(
     const all = (await data.acts.list()).acts.reduce((sum, { changed }) => sum + changed, 0);
     assertEquals((await store.stats()).dead, all);
     // The other instance may read the end of an act before it is logged here.
-    await until(() => logged.at(-1)!.state === "stopped");
+    await until(() => Promise.resolve(logged.at(-1)!.state === "stopped"));
     await data.acts.end("0-12345678", "me");
   },
 );

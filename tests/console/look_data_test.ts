@@ -7,7 +7,7 @@ import { MonotonicClock } from "../_monotonic_clock.ts";
 import { claimAll, claimOne, delivery } from "../events/store/_events.ts";
 import { type DataUnderTest, NAMESPACE, openData, until } from "./_data.ts";
 import { encodeValue } from "../../events/store/value_codec.ts";
-import { setValue, valueAt } from "../events/store/_values.ts";
+import { setValue, valueAt } from "../events/store/kv/_values.ts";
 
 const NONE = { count: 0, isMore: false };
 

@@ -16,7 +16,7 @@ import {
   VIEWER,
 } from "./_board.ts";
 import { until } from "./_data.ts";
-import { changeValue, setValue } from "../events/store/_values.ts";
+import { changeValue, setValue } from "../events/store/kv/_values.ts";
 
 async function page(board: BoardUnderTest, path: string): Promise<string> {
   const response = await board.get(path, { Cookie: await board.login() });

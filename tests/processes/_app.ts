@@ -7,15 +7,15 @@ import {
   consoleSink,
   createBaseApp,
   type Delivery,
-  openEventStore,
   startWorker,
   writeLog,
 } from "../../mod.ts";
+import { ENGINES } from "../events/store/engines/mod.ts";
 import type { ProcessOptions } from "./_process.ts";
 import { forgeIntake } from "../webhook/_intakes.ts";
 
 const options: ProcessOptions = JSON.parse(Deno.args[0]!);
-const { kv: url, secret, handlerMs = 0, leaseMs = 30_000, worker = true } = options;
+const { at, secret, handlerMs = 0, leaseMs = 30_000, worker = true } = options;
 const { groups, emits = 0, waits } = options;
 
 const groupOf = ({ deliveryId = "" }: Delivery, groups: number) => ({
@@ -24,7 +24,8 @@ const groupOf = ({ deliveryId = "" }: Delivery, groups: number) => ({
   maxWaitMs: 200,
 });
 
-const store = await openEventStore(await Deno.openKv(url));
+const engine = ENGINES.find(({ name }) => name === at.engine)!;
+const { store, effects } = await engine.openAt(at.address, {});
 const app = createBaseApp({ name: "process", logger: false });
 const groupBy = groups === undefined ? undefined : (each: Delivery) => groupOf(each, groups);
 app.route("/", forgeIntake({ secrets: [secret], store, groupBy }));
@@ -37,13 +38,12 @@ if (worker) {
     const { deliveryId: id, attempt, earlier } = event;
     if (event.platform === "events") {
       // Counted in the commit that settles it.
-      return settleWith((commit) => commit.sum(["handled", event.id], 1n));
+      return settleWith(effects.add(`handled/${event.id}`, 1));
     }
     if (waits) {
-      const { value } = await waitFor(`answer:${id}`);
+      const { value } = await waitFor<string>(`answer:${id}`);
       // It fails if the answer was there before.
-      const key = ["result", id!];
-      return settleWith((commit) => commit.check({ key, versionstamp: null }).set(key, value));
+      return settleWith(effects.create(`result/${id}`, value!));
     }
     for (let i = 0; i < emits; i++) emit("jobs", "item", {}, i % 2 === 0 ? { group: `g${i}` } : {});
     if (emits > 0) emit("jobs", "item", {}, { id: id!, delayMs: 50 });

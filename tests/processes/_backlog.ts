@@ -1,8 +1,9 @@
-import { openEventStore } from "../../mod.ts";
+import type { EventStore } from "../../mod.ts";
 import { memoryOf } from "../apps/_memory.ts";
 import { delivery } from "../events/store/_events.ts";
 import { until } from "../../dev/harness/until.ts";
-import { startProcess } from "./_process.ts";
+import type { EngineUnderTest, Place } from "../events/store/engines/_engine.ts";
+import { startProcess, type StoreAddress } from "./_process.ts";
 
 /** Number of events that are taken in at a time. */
 const BATCH = 500;
@@ -23,20 +24,25 @@ export interface Drain {
   readonly mostMb: number;
 }
 
-/** Stores a number of small events in a file, and has a process handle them. */
-export async function drainBacklog(path: string, events: number): Promise<Drain> {
-  await fill(path, events);
-  await using idle = await startProcess({ kv: ":memory:" }, SMALL_YOUNG_GENERATION);
+/** Stores a number of small events, and has a process handle them. */
+export async function drainBacklog(engine: EngineUnderTest, events: number): Promise<Drain> {
+  await using empty = await engine.shared.open();
+  await using place = await engine.shared.open();
+  await fill(await place.open(), events);
+  place.close();
+  const addressOf = ({ address }: Place): StoreAddress => ({
+    engine: engine.name,
+    address: address!,
+  });
+  await using idle = await startProcess({ at: addressOf(empty) }, SMALL_YOUNG_GENERATION);
   const idleMb = (await memoryOf(idle.process)).peak;
-  await using app = await startProcess({ kv: path }, SMALL_YOUNG_GENERATION);
+  await using app = await startProcess({ at: addressOf(place) }, SMALL_YOUNG_GENERATION);
   const ms = await until(() => app.count("end") >= events, DRAIN_TIMEOUT_MS);
   const mostMb = Math.round((await memoryOf(app.process)).peak - idleMb);
   return { eventsPerSecond: Math.round(events / (ms / 1_000)), mostMb };
 }
 
-async function fill(path: string, events: number): Promise<void> {
-  using kv = await Deno.openKv(path);
-  const store = await openEventStore(kv, { notifier: "watch" });
+async function fill(store: EventStore, events: number): Promise<void> {
   for (let i = 0; i < events; i += BATCH) {
     const ids = Array.from({ length: Math.min(BATCH, events - i) }, (_, k) => `d${i + k}`);
     await Promise.all(ids.map((id) => store.accept(delivery(id))));

@@ -1,14 +1,22 @@
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { deliver } from "../apps/_deliver.ts";
+import { addressOf, KV } from "../events/store/engines/kv.ts";
 
 /** Payload of what is delivered. */
 const BODY = JSON.stringify({ ref: "refs/heads/main" });
 
+/** Address of a store. */
+export interface StoreAddress {
+  /** Name of its engine. */
+  readonly engine: string;
+  /** Its place, as the engine's fixture names it. */
+  readonly address: string;
+}
+
 /** Options of the app in `_app.ts`. */
 export interface ProcessOptions {
-  /** The path or URL of its KV. */
-  readonly kv: string;
+  readonly at: StoreAddress;
   readonly secret: string;
   /** Time that its handler takes. */
   readonly handlerMs?: number;
@@ -27,7 +35,7 @@ export interface ProcessOptions {
    * @default {true}
    */
   readonly worker?: boolean;
-  /** Makes its handler wait for an answer, which it leaves in the KV, below `result`. */
+  /** Makes its handler wait for an answer, which it leaves beside the store, below `result`. */
   readonly waits?: boolean;
 }
 
@@ -38,11 +46,17 @@ export interface AppProcess extends RunningApp {
   signal(signal: Deno.Signal): void;
 }
 
+/** Options that an app is started with: the path or URL of a KV stands for a store in it. */
+export type StartOptions =
+  & Omit<ProcessOptions, "secret" | "at">
+  & ({ readonly at: StoreAddress } | { readonly kv: string });
+
 /** Starts an app, with flags of Deno, and waits until it listens. */
 export async function startProcess(
-  options: Omit<ProcessOptions, "secret">,
+  started: StartOptions,
   ...flags: string[]
 ): Promise<AppProcess> {
+  const options = "at" in started ? started : { ...started, at: inKv(started.kv) };
   const app = startApp({
     script: new URL("./_app.ts", import.meta.url),
     args: [JSON.stringify({ ...options, secret: FORGE_SECRET })],
@@ -53,4 +67,8 @@ export async function startProcess(
     deliver: (id: string) => deliver(app, id, BODY).then(({ status }) => status, () => undefined),
     signal: (signal: Deno.Signal) => app.process.kill(signal),
   });
+}
+
+function inKv(path: string): StoreAddress {
+  return { engine: KV.name, address: addressOf(path) };
 }

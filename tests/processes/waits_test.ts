@@ -1,22 +1,18 @@
 import { assertEquals } from "@std/assert";
-import { openEventStore } from "../../mod.ts";
-import { withFolder } from "../_folder.ts";
 import { byLength } from "../_length.ts";
-import { testWith } from "../_permissions.ts";
 import { until } from "../../dev/harness/until.ts";
+import { testShared } from "./_kills.ts";
 import { startProcess } from "./_process.ts";
-
-const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
 const KILLS = byLength(12, 3);
 const EVENTS = byLength(2_000, 300);
 const LEASE_MS = 2_000;
 
-testWith(NEEDS, `each wait has one result over ${KILLS} kills between park and wake`, async () => {
-  await withFolder(async (folder) => {
-    const options = { kv: `${folder}/kv.db`, leaseMs: LEASE_MS, waits: true };
-    using kv = await Deno.openKv(options.kv);
-    const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
+testShared(
+  `each wait has one result over ${KILLS} kills between park and wake`,
+  async (at, place) => {
+    const options = { at, leaseMs: LEASE_MS, waits: true };
+    const store = await place.open({ log: () => {} });
     const ids = Array.from({ length: EVENTS }, (_, i) => `e${i}`);
     const [unsent, unanswered] = [new Set(ids), new Set(ids)];
     const woken = new Map<string, string>();
@@ -57,13 +53,9 @@ testWith(NEEDS, `each wait has one result over ${KILLS} kills between park and w
       const left = open.filter(({ state }) => state !== "done").slice(0, 5);
       throw new Error(`Not done: ${JSON.stringify(left)}`, { cause });
     });
-    const results = new Map<string, string>();
-    for await (const { key, value } of kv.list<string>({ prefix: ["result"] })) {
-      results.set(String(key[1]), value);
-    }
+    const results = await place.effects.all("result");
     assertEquals([...results].sort(), [...woken].sort());
     assertEquals((await store.stats()).parked, 0);
-    const left = kv.list({ prefix: ["events", "waiter"] });
-    assertEquals(await Array.fromAsync(left), []);
-  });
-});
+    assertEquals((await place.contents()).names, 0);
+  },
+);

@@ -3,7 +3,7 @@ import { createBaseApp } from "../../app/base_app.ts";
 import type { CountedDelivery } from "../../telemetry/telemetry.ts";
 import type { IntakeStore } from "../../webhook/intake.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
-import { memoryStore } from "../events/store/_stores.ts";
+import { memoryStore } from "../events/store/kv/_stores.ts";
 import { recordTelemetry } from "./_recording.ts";
 import { forgeIntake, messengerIntake, type MessengerIntakeOptions } from "../webhook/_intakes.ts";
 

@@ -7,7 +7,7 @@ import { APP_NEEDS } from "../apps/_app.ts";
 import { startCollector, telemetryOf, totalOf } from "../apps/_collector.ts";
 import { HOUR, HOUR_MS, schedulerOf } from "../events/schedules/_schedulers.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
-import { memoryStore, type StoreUnderTest } from "../events/store/_stores.ts";
+import { memoryStore, type StoreUnderTest } from "../events/store/kv/_stores.ts";
 import { trimPayloads } from "../events/store/_tidying.ts";
 import { reach, until } from "../events/worker/_worker.ts";
 import { recordTelemetry } from "./_recording.ts";

@@ -7,7 +7,7 @@ import {
   type WorkerOptions,
 } from "../../events/mod.ts";
 import { claimOne, delivery, later } from "../events/store/_events.ts";
-import { memoryStore, type StoreUnderTest } from "../events/store/_stores.ts";
+import { memoryStore, type StoreUnderTest } from "../events/store/kv/_stores.ts";
 import { reach, stealLease } from "../events/worker/_worker.ts";
 import { recordTelemetry } from "./_recording.ts";
 

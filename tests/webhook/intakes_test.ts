@@ -6,7 +6,7 @@ import type { EventStore } from "../../events/mod.ts";
 import { byChat, byRepository } from "../../webhook/mod.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import { claimAll, idsOf } from "../events/store/_events.ts";
-import { memoryStore } from "../events/store/_stores.ts";
+import { memoryStore } from "../events/store/kv/_stores.ts";
 import { forgeIntake, type ForgeIntakeOptions, messengerIntake } from "./_intakes.ts";
 
 /** Sends a delivery to a forge's intake. */

@@ -1,3 +1,4 @@
+import { Tries } from "../../../core/tries.ts";
 import type {
   Applied,
   Change,
@@ -11,10 +12,9 @@ import type {
 } from "../engine.ts";
 import { TooLargeError } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
+import { chunksOf } from "../store_core.ts";
 import { withoutOwnKeys } from "./_own_keys.ts";
-import { Tries } from "../tries.ts";
 import { encodeValue } from "../value_codec.ts";
-import { chunksOf } from "../payload.ts";
 import { takeIds, TURN } from "./_chosen_ids.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
 import { EventWrite } from "./_event_write.ts";
@@ -212,7 +212,7 @@ class Attempt {
   readonly #write = new Write();
   /** The events of the puts; null for one that is left out. */
   #events: readonly (EventWrite | null)[] = NONE;
-  /** What has to be read for them. */
+  /** Reads that the events need before. */
   #readings: Promise<void>[] | undefined;
   /** The event that joins an ordering group. */
   #joining: Joining | undefined;
@@ -220,7 +220,7 @@ class Attempt {
   #isLeaving = false;
   /** The next event of the group that is left. */
   #head: EventRecord | undefined;
-  /** What the effects have thrown. */
+  /** The error that the effects have thrown. */
   #thrown: { readonly error: unknown } | undefined;
 
   constructor(
@@ -259,14 +259,14 @@ class Attempt {
   }
 
   async #prepareRest(): Promise<Refused | undefined> {
-    const { moves, leave } = this.#change;
+    const { moves } = this.#change;
     if (this.#readings) await Promise.all(this.#readings);
     this.#addRest();
     if (moves) { for (const move of moves) await this.#addMove(move); }
     for (let i = 0; i < this.#events.length; i++) {
       const event = this.#events[i];
       if (!event?.left) continue;
-      const refused = await this.#leave(event, event.left, i === 0 ? leave : undefined);
+      const refused = await this.#leave(event, event.left, i === 0);
       if (refused || this.isAhead) return refused;
     }
     return undefined;
@@ -335,7 +335,10 @@ class Attempt {
     if (entry) write.check({ key: entry.key, versionstamp: entry.versionstamp, why: "via" });
     if (entry) write.delete(entry.key);
     const group = entry && !isShared(entry.value) ? entry.value.group : null;
-    if (group && leavesGroup) await leaveGroup(this.#parts, write, group, event.id);
+    if (group && leavesGroup) {
+      const { head } = neededLeave(this.#change);
+      await leaveGroup(this.#parts, write, group, event.id, { onNext: head });
+    }
     if (afterMs !== null) deferEntry(write, keys, event, afterMs, leavesGroup ? null : group);
   }
 
@@ -343,16 +346,21 @@ class Attempt {
   async #leave(
     event: EventWrite,
     place: GroupPosition,
-    leave: Leave = {},
+    isFirstPut: boolean,
   ): Promise<Refused | undefined> {
+    const leave = neededLeave(this.#change);
     if (!this.#isFirst) await holdGroup(this.#parts, place.key);
+    if (!isFirstPut) {
+      await leaveGroup(this.#parts, this.#write, place, event.id, { onNext: leave.head });
+      return undefined;
+    }
     const members: LeavingEvent[] = [];
     const group = await leaveGroup(this.#parts, this.#write, place, event.id, {
       last: leave.through,
       onMember: (record) => {
         members.push({ record, bytes: this.#addMember(this.#write, record, leave) });
       },
-      onNext: (next) => this.#head = leave.head?.(next, next.dueAt!) ?? next,
+      onNext: (next, now) => this.#head = leave.head(next, now),
     });
     if (this.#readings) await Promise.all(this.#readings);
     if (this.#write.bytes <= MAX_LEAVING_BYTES || members.length < 2) return undefined;
@@ -387,8 +395,8 @@ class Attempt {
   #addMember(write: Write, record: EventRecord, { member }: Leave): number {
     if (!member) return 0;
     const before = write.bytes;
-    const { after, keeps, puts = [], cells, sums } = member(record);
-    const put: Put = { before: { record, version: "" }, after: () => after, keeps };
+    const { after, keeps, forMs, puts = [], cells, sums } = member(record);
+    const put: Put = { before: { record, version: "" }, after: () => after, keeps, forMs };
     this.#read(
       new EventWrite(this.#parts, this.#change, put, write, COVERED).start(this.#at, null),
     );
@@ -474,8 +482,6 @@ class Attempt {
       }
       case "event":
         return { ok: false, why, found: eventIn(entry, refOf(key)) };
-      case "upload":
-        throw new Error("Cannot store the event: its payload took too long, and was deleted");
       default:
         return { ok: false, why };
     }
@@ -530,6 +536,14 @@ function groupLeftBy(
     return { key: group.key, isUrgent: record?.state === "running" };
   }
   return undefined;
+}
+
+/** Returns what becomes of the groups that events leave. Throws a `TypeError` if the change does not say so. */
+function neededLeave({ leave }: KvChange): Leave {
+  if (!leave) {
+    throw new TypeError("Cannot apply the change: an event leaves its group without a 'leave'");
+  }
+  return leave;
 }
 
 /** Makes a moment for finding out what follows from joining a group, before the position is known. */

@@ -1,8 +1,6 @@
-import { foundAgain } from "../claims.ts";
-import type { Stored } from "../engine.ts";
+import type { CheckedPage, Engine, Stored, StoredKind, StoreFinding } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
 import { isEventRef, isTime } from "../record_shape.ts";
-import type { CheckedPage, StoredKind, StoreFinding } from "../store_check.ts";
 import { encodeValue } from "../value_codec.ts";
 import { changeEvent } from "./_event_write.ts";
 import { eventIn, MARK, readEvents, refOf } from "./_layout.ts";
@@ -23,6 +21,8 @@ import { Write } from "./_write.ts";
 /** Number of entries read at a time. A remote KV takes 45 ms for 100 records, and hardly more for 500. */
 const PAGE = 500;
 
+type CheckOptions = Parameters<Engine["check"]>[0];
+
 /**
  * The check of a store. It reads all records, and for each open or dead event the entry that leads to it: on the
  * schedule, in its group, or in the index of dead events. An event that changes meanwhile is not reported: a suspect
@@ -33,11 +33,11 @@ const PAGE = 500;
  */
 export class StoreCheck {
   readonly #parts: StoreParts;
-  readonly #discards: boolean;
+  readonly #options: CheckOptions;
 
-  constructor(parts: StoreParts, discards: boolean) {
+  constructor(parts: StoreParts, options: CheckOptions) {
     this.#parts = parts;
-    this.#discards = discards;
+    this.#options = options;
   }
 
   /** Checks page by page. Records come last, so that they get back what they lose by a discarded value. */
@@ -48,10 +48,10 @@ export class StoreCheck {
       ["schedule entry", keys.schedule],
       ["ordering group", keys.orderingGroups],
       ["position", keys.positions],
-      ["name", keys.waiters],
-      ["state", keys.states],
-      ["schedule", keys.schedules],
-      ["kept payload", keys.keptIndex],
+      ["name", { prefix: keys.cell(["waiter"]) }],
+      ["state", { prefix: keys.cell(["state"]) }],
+      ["schedule", { prefix: keys.cell(["cron"]) }],
+      ["kept payload", { prefix: keys.cell(["kept"]) }],
     ];
     for (const [kind, selector] of kinds) {
       for await (const page of this.#pages(selector)) {
@@ -59,7 +59,7 @@ export class StoreCheck {
         yield { read: page.length, findings: await Promise.all(unreadable) };
       }
     }
-    if (this.#discards) await repairGroups(this.#parts);
+    if (this.#options.discard) await repairGroups(this.#parts);
     for await (const page of this.#pages(keys.events)) {
       yield { read: page.length, findings: await this.#checkEvents(page) };
     }
@@ -67,7 +67,7 @@ export class StoreCheck {
 
   async #unreadable(kind: StoredKind, entry: ListedEntry): Promise<StoreFinding> {
     const write = new Write().check(entry).delete(entry.key);
-    const isDeleted = this.#discards && await this.#parts.commits.commit(write) !== null;
+    const isDeleted = this.#options.discard && await this.#parts.commits.commit(write) !== null;
     return { is: isDeleted ? "discarded" : "unreadable", kind, ...nameOf(entry) };
   }
 
@@ -155,7 +155,7 @@ export class StoreCheck {
       const write = new Write().check({ key: keys.event(seen), versionstamp: version });
       return await commits.commit(write.set(keys.dead(seen), MARK)) !== null;
     }
-    return await changeEvent(this.#parts, event, foundAgain);
+    return await changeEvent(this.#parts, event, this.#options.foundAgain);
   }
 }
 

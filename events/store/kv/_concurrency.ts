@@ -1,5 +1,5 @@
 import { sleep, Timeouts } from "../../../core/timeouts.ts";
-import { NoTurnError } from "../event_store.ts";
+import { NoTurnError } from "../engine.ts";
 
 /** Longest time to wait for an answer of the KV: a remote one never answers some calls. */
 export const ANSWER_TIMEOUT_MS = 5_000;

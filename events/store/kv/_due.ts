@@ -3,6 +3,7 @@ import { readEvents } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { readSmallPayloads } from "./_payload.ts";
 import {
+  backBefore,
   type DueEntry,
   dueOf,
   isAtEntry,
@@ -13,6 +14,8 @@ import {
   setOwn,
 } from "./_schedule.ts";
 import { Write } from "./_write.ts";
+
+const NO_EVENTS: DuePage = { events: [], bodies: Promise.resolve([]) };
 
 /**
  * Reads events that are due.
@@ -25,11 +28,14 @@ export async function readDuePage(
   schedule: Schedule,
   options: Parameters<Engine["due"]>[0],
 ): Promise<DuePage> {
-  for (;;) {
-    const { entries, cursor } = await schedule.page(options);
+  if (options.limit === 0) return { ...NO_EVENTS, next: await schedule.first() };
+  for (let { cursor: from } = options;;) {
+    const { entries, cursor } = await schedule.page({ ...options, cursor: from });
     const shared = entries.filter(({ value }) => isShared(value));
     if (shared.length === 0) return { ...await readNamed(parts, entries), cursor };
     for (const entry of shared) await takeApart(parts, entry);
+    // The entries of their own are in the order of the events' ids.
+    from = backBefore(from, shared[0]!);
   }
 }
 

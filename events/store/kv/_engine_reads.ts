@@ -13,15 +13,11 @@ import { EventScan, type Place } from "./_scan.ts";
 import { Schedule } from "./_schedule.ts";
 import { ScheduleRepair } from "./_schedule_repair.ts";
 
-type KvEngine = Engine<Deno.AtomicOperation, Deno.Kv>;
-
 /** The part of the engine that reads, and that keeps what it reads in order. */
-type Reading =
-  & Pick<
-    KvEngine,
-    "name" | "notifier" | "limits" | "reader" | "place" | "now" | "get" | "due" | "nextDueAt"
-  >
-  & Pick<KvEngine, "group" | "scan" | "count" | "upload" | "payload" | "tidy" | "check" | "listen">;
+type Reading = Omit<
+  Engine<Deno.AtomicOperation, Deno.Kv>,
+  "apply" | "cells" | "list"
+>;
 
 /** Makes the part of a KV engine that reads. */
 export function readingOf(parts: StoreParts): Reading {
@@ -39,14 +35,13 @@ export function readingOf(parts: StoreParts): Reading {
     now: () => Date.now(),
     get: (ids) => findEvents(parts, ids),
     due: (options) => readDuePage(parts, schedule, options),
-    nextDueAt: () => schedule.first(),
     group: (key, options) => readPart(parts, key, options),
     scan: (scan) => visitsOf(events, scan, placeAt(scan.after)),
     count: (max, signal) => countEvents(parts, max, signal),
     upload: (ref, body) => upload(parts, ref, body),
     payload: (ref, of) => loadPayload(parts, ref, of),
     tidy: (what) => tidy(parts, repair, what),
-    check: ({ discard }) => new StoreCheck(parts, discard).pages(),
+    check: (options) => new StoreCheck(parts, options).pages(),
     listen: (wake) => notifier.listen(wake),
   };
 }
@@ -89,7 +84,7 @@ async function tidy(
   { times, groups = false, uploadsOlderThanMs }: Tidying,
 ): ReturnType<Engine["tidy"]> {
   return {
-    times: times === undefined ? 0 : await repair.run(times),
+    times: times ? await repair.run(times) : 0,
     groups: groups ? await repairGroups(parts) : 0,
     uploads: uploadsOlderThanMs === undefined
       ? 0

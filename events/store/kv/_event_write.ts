@@ -1,18 +1,18 @@
 import type { Bytes, Change, Due, Moment, Put, Stored, Unreadable } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
+import { chunksOf } from "../store_core.ts";
 import { encodeValue } from "../value_codec.ts";
-import { chunksOf } from "../payload.ts";
 import { DAY_MS, MARGIN_MS, MARK, type Mutations, readEvent, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteChunks, fitsRecord, setChunks } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
 import { deleteDue, type DueEntry, isAtEntry, setDue } from "./_schedule.ts";
-import { type LateRecord, Write } from "./_write.ts";
+import { type LateRecord, Write, type WriteCheck } from "./_write.ts";
 
-/** What becomes of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
+/** Change of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
 type IdStep = "leave" | "set" | "look";
 
-/** What is special about the put of an event. */
+/** Special cases of the put of an event. */
 interface EventWriteOptions {
   /** Set if its version is not checked, because the check of its ordering group covers it. */
   readonly isCovered?: boolean | undefined;
@@ -22,8 +22,11 @@ interface EventWriteOptions {
 
 const PLAIN: EventWriteOptions = {};
 
+/** A version that no entry has. */
+const NO_VERSION = "0".repeat(20);
+
 /**
- * What a put makes of an event, in a write: its record, and all that follows from the record before and after. That
+ * Result of a put, in a write: the event's record, and all that follows from the record before and after. That
  * is its schedule entry, its id, the parts of its payload and its entry in the index of dead events.
  *
  * Three fields of a record are notes of this engine, which it alone sets: `sharedEntry`, `idKept`, and the number of
@@ -136,12 +139,14 @@ export class EventWrite implements LateRecord {
     const record = this.record;
     const isHeld = record.payload?.chunks === 0;
     if (this.#body && !isHeld) this.#setChunks(commit, this.#body);
-    const expireIn = record.state === "done" ? leftMs(this.#parts, record) : undefined;
-    const options = expireIn === undefined ? undefined : { expireIn };
+    const { forMs } = this.#put;
+    const options = record.state === "done" && forMs !== undefined
+      ? { expireIn: forMs }
+      : undefined;
     commit.set(keys.event(record), encodeValue(record, isHeld ? this.#body : undefined), options);
     setDue(commit, keys, record);
     if (record.state === "dead") commit.set(keys.dead(record), MARK);
-    if (this.#setsId) this.#setId(commit, record, expireIn);
+    if (this.#setsId) this.#setId(commit, record);
   }
 
   /** Returns the event as a commit has written it; null if it was deleted. */
@@ -279,7 +284,7 @@ export class EventWrite implements LateRecord {
   #idKeptOf({ state }: EventRecord): true | undefined {
     if (state === "done") return undefined;
     // Nearly all events that are leased in the commit that stores them are settled soon.
-    if (this.#isNew) return state === "running" ? undefined : true;
+    if (this.#isNew) return state === "running" && this.#put.forMs !== undefined ? undefined : true;
     return this.#idKept;
   }
 
@@ -313,19 +318,23 @@ export class EventWrite implements LateRecord {
     this.#idKept = true;
   }
 
-  #setId(commit: Mutations, { id, receivedAt, state, idKept }: EventRecord, doneMs = 0): void {
-    const { keys, retentionMs } = this.#parts;
-    const isDone = state === "done";
-    const keptMs = (isDone ? doneMs : retentionMs) + (this.#isNew ? MARGIN_MS : 0);
-    const options = idKept ? undefined : { expireIn: keptMs };
-    commit.set(keys.id(id), encodeValue(receivedAt), options);
+  #setId(commit: Mutations, { id, receivedAt, idKept }: EventRecord): void {
+    const { forMs } = this.#put;
+    const options = idKept || forMs === undefined
+      ? undefined
+      : { expireIn: forMs + (this.#isNew ? MARGIN_MS : 0) };
+    commit.set(this.#parts.keys.id(id), encodeValue(receivedAt), options);
   }
 
   /** Removes what the record before has led to. */
   #remove(before: EventRecord, after: EventRecord | null): void {
     const { keys } = this.#parts;
     const write = this.#write;
-    if (before.sharedEntry) write.leave(before);
+    if (before.sharedEntry) {
+      write.leave(before);
+      // Once it was due it may have been taken apart.
+      if (before.dueAt! <= Date.now()) write.delete(keys.due(before.dueAt!, before.id));
+    }
     deleteDue(write, keys, before);
     const isMoved = before.receivedAt !== after?.receivedAt;
     if (isMoved) write.delete(keys.event(before));
@@ -363,10 +372,16 @@ export class EventWrite implements LateRecord {
     if (entry.value === receivedAt) this.#write.check(entry).delete(entry.key);
   }
 
+  /** True if its payload, when it is not in the change, can only be one that was uploaded before. */
+  get #isIncoming(): boolean {
+    return "must" in this.#put.before || this.#change.urgency === "intake";
+  }
+
   /** Takes over a payload that was uploaded before. */
   #takeUpload(payload: PayloadRef | null | undefined): void {
     if (!payload || this.#body) return;
     if (this.#parts.uploads.take(this.#write, payload)) this.#uploaded = payload;
+    else if (this.#isIncoming) this.#write.check(deletedUpload(this.#parts, payload));
   }
 }
 
@@ -390,15 +405,6 @@ export async function changeEvent(
   return await parts.commits.commit(write) !== null;
 }
 
-/** Finds the time for which a done event is still remembered, in milliseconds. */
-export function leftMs(
-  { retentionMs }: Pick<StoreParts, "retentionMs">,
-  { settledAt }: EventRecord,
-): number {
-  // By a clock that was ahead, it would have been done in the future.
-  return Math.max(1, Math.min(retentionMs, settledAt! + retentionMs - Date.now()));
-}
-
 /** Deletes what has led to an event, unless that belongs to the event: then it goes with the change of its record. */
 function removeVia(write: Write, { entry }: Due, record: EventRecord | undefined): void {
   const own = entry as DueEntry;
@@ -413,6 +419,11 @@ function isLeasedAt({ state, lease, dueAt }: EventRecord, now: number): boolean 
 /** Checks whether a record holds nothing that may be large. */
 function isFresh({ progress, woken, attempts }: EventRecord): boolean {
   return !progress && !woken && attempts.length === 0;
+}
+
+/** Makes the check that refuses an event: this process has deleted the upload of its payload. */
+function deletedUpload({ keys }: StoreParts, { id }: PayloadRef): WriteCheck {
+  return { key: keys.upload(id), versionstamp: NO_VERSION, why: "payload" };
 }
 
 function isOld(receivedAt: number): boolean {

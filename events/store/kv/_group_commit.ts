@@ -1,7 +1,7 @@
 import type { CommitMarks } from "../../../core/kv_commits.ts";
 import { SharedTimer, sleep, Timeouts } from "../../../core/timeouts.ts";
+import { NoTurnError } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
-import { NoTurnError } from "../event_store.ts";
 import { ANSWER_TIMEOUT_MS, MAX_WAIT_MS } from "./_concurrency.ts";
 import { refuseMessages } from "./_kv_guard.ts";
 import { asEngineError, readAll } from "./_reads.ts";

@@ -1,5 +1,5 @@
+import { NoTurnError } from "../engine.ts";
 import type { EventRecord, GroupPosition } from "../event_record.ts";
-import { NoTurnError } from "../event_store.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
 import { type Group, joinGroup, readToJoin } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";

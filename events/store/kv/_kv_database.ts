@@ -1,5 +1,6 @@
 import { withDeadline } from "../../../core/timeouts.ts";
-import type { EventStore, EventStoreOptions } from "../event_store.ts";
+import type { EventStore } from "../event_store.ts";
+import type { EventStoreOptions } from "../store_core.ts";
 import type { Database, StoreOptions } from "../store_definition.ts";
 import type { KvFile } from "./_kv_file.ts";
 import { findLeftNamespaces, listNamespaces } from "./namespaces.ts";

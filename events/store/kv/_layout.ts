@@ -56,6 +56,8 @@ export function storeKeys(namespace: string) {
     /** The schedule entry of an event, or of several: it is due at that time. */
     due: (dueAt: number, id: string): Deno.KvKey => [namespace, "due", dueAt, id],
     schedule: all("due"),
+    /** The beginning of the entries that are due from a time on. */
+    dueFrom: (dueAt: number): Deno.KvKey => [namespace, "due", dueAt],
     /** The entries that are due from a time on, and before another. */
     dueBetween: between("due"),
     /** A part of a payload. */
@@ -77,16 +79,11 @@ export function storeKeys(namespace: string) {
     deadBetween: between("dead"),
     /** The key that serializes commits that emit ids chosen by the caller. */
     emitting: [namespace, "emit"] as Deno.KvKey,
+    /** The cells of the names that events wait for. */
     waiters: all("waiter"),
     /** The mark of a payload that is still being written. */
     upload: (payloadId: string): Deno.KvKey => [namespace, "upload", payloadId],
     uploads: all("upload"),
-    /** The notes of schedules, and the states: policy keeps both as cells. */
-    schedules: all("cron"),
-    states: all("state"),
-    /** The entry of a done event whose payload is kept. */
-    kept: (settledAt: number, id: string): Deno.KvKey => [namespace, "kept", settledAt, id],
-    keptIndex: all("kept"),
     /** The beginning of the marks of commits, which show whether one was made whose answer was lost. */
     commitMarks: [namespace, "commit"] as Deno.KvKey,
   };
@@ -144,16 +141,16 @@ export async function readEvents(
 /** Finds events by their ids, in the same order; null for one that is not there. */
 export async function findEvents(
   parts: KvParts,
-  ids: readonly string[],
+  wanted: readonly (string | EventRef)[],
 ): Promise<(Stored | Unreadable | null)[]> {
   const { kv, keys } = parts;
   // With half a surrogate pair an id has no event: a KV would take that for another character.
-  const known = ids.filter((id) => id.isWellFormed());
-  const entries = await readAll(kv, known.map((id) => keys.id(id)));
-  const refs = known.flatMap((id, i) => refIn(entries[i]!, id) ?? []);
-  const events = await readEvents(parts, refs);
-  const found = new Map(refs.map(({ id }, i) => [id, events[i]]));
-  return ids.map((id) => found.get(id) ?? null);
+  const ids = wanted.filter((each) => typeof each === "string").filter((id) => id.isWellFormed());
+  const entries = ids.length > 0 ? await readAll(kv, ids.map((id) => keys.id(id))) : [];
+  const byId = new Map(ids.map((id, i) => [id, refIn(entries[i]!, id)]));
+  const refs = wanted.map((each) => typeof each === "string" ? byId.get(each) : each);
+  const events = (await readEvents(parts, refs.filter((ref) => ref !== undefined))).values();
+  return refs.map((ref) => ref && events.next().value || null);
 }
 
 /** Takes what leads to an event's record from the entry of its id. */

@@ -63,7 +63,7 @@ function keyBytesOf(keys: StoreKeys, { id, receivedAt, group, payload }: EventRe
   const dead = [keys.dead({ id, receivedAt }), keys.event(report), keys.id(report.id)];
   // Of the payload each part is deleted, or its entry written if it is kept.
   const chunks = payload ? payload.chunks * bytesOfKey(keys.chunk(payload.id, 0)) : 0;
-  const doneBytes = chunks + bytesOfKey(keys.kept(NOW, id));
+  const doneBytes = chunks + bytesOfKey(keys.cell(["kept", NOW, id]));
   const deadBytes = bytesOf([...dead, keys.due(NOW, report.id)]);
   return bytesOf(own) + Math.max(doneBytes, deadBytes);
 }

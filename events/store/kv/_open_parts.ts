@@ -1,6 +1,6 @@
 import { CommitMarks } from "../../../core/kv_commits.ts";
 import { consoleSink } from "../../../core/mod.ts";
-import type { EventStoreOptions } from "../event_store.ts";
+import type { EventStoreOptions } from "../store_core.ts";
 import { KeyedLock } from "./_concurrency.ts";
 import { GroupCommit } from "./_group_commit.ts";
 import { guardKv, withoutGuard } from "./_kv_guard.ts";
@@ -8,8 +8,10 @@ import { storeKeys } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { Uploads } from "./_payload.ts";
 import { SharedEntries } from "./_write.ts";
-import { DEFAULT_RETENTION_MS } from "../keep_payloads.ts";
 import { createNotifier, detectNotifier } from "./notifier.ts";
+
+/** The options of a store that its engine works by. */
+export type EngineOptions = Omit<EventStoreOptions, "retentionMs">;
 
 /**
  * Opens the parts of a store in a KV.
@@ -19,9 +21,9 @@ import { createNotifier, detectNotifier } from "./notifier.ts";
  * @returns The parts.
  * @throws {TypeError} If the KV does not have the wanted notifier.
  */
-export async function openParts(kv: Deno.Kv, options: EventStoreOptions): Promise<StoreParts> {
+export async function openParts(kv: Deno.Kv, options: EngineOptions): Promise<StoreParts> {
   const { namespace = "events", notifier: wanted = "auto" } = options;
-  const { retentionMs = DEFAULT_RETENTION_MS, log = consoleSink, keepPayloads } = options;
+  const { log = consoleSink, keepPayloads } = options;
   // It may be another store's `kv`: that refuses the use of the queue.
   const own = withoutGuard(kv);
   const kind = wanted === "watch" ? wanted : await detectNotifier(own, namespace);
@@ -43,7 +45,6 @@ export async function openParts(kv: Deno.Kv, options: EventStoreOptions): Promis
     locks: new KeyedLock(),
     uploads: new Uploads(),
     keepsPayloads: keepPayloads !== undefined,
-    retentionMs,
     log,
   };
 }

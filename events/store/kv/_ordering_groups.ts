@@ -70,8 +70,8 @@ type Place = ListedEntry;
 
 /** Changes that follow when an event leaves its group. */
 export interface Leaving {
-  /** Changes the next event. It is due from now on. */
-  readonly onNext?: (next: EventRecord) => EventRecord;
+  /** Makes the record of the next event. It is due from now on. */
+  readonly onNext: (next: EventRecord, now: number) => EventRecord;
   /** The position of the last event that leaves together with it, if it is the first one. */
   readonly last?: number | undefined;
   /** Adds what becomes of an event that leaves together with it to the write. */
@@ -146,7 +146,7 @@ export async function leaveGroup(
   write: Write,
   place: GroupPosition,
   id: string,
-  leaving: Leaving = {},
+  leaving: Leaving,
 ): Promise<Group> {
   const { key, position } = place;
   const [group, isThere] = await find(parts, place, id);
@@ -256,7 +256,7 @@ async function repairGroup(parts: StoreParts, key: string): Promise<boolean> {
   const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
   if (isRight && (known?.next ?? 0) === next && await isMoving(parts, places[0])) return false;
   const write = new Write().check({ key: groupKey, versionstamp });
-  const passedOver = await moveFirstUp(parts, write, places);
+  const passedOver = await moveFirstUp(parts, write, places, movedUp);
   const size = places.length - passedOver;
   setGroup(write, keys, { key, next, size, joinedAt: known?.joinedAt });
   write.notifies = true;
@@ -355,7 +355,7 @@ async function moveFirstUp(
   parts: StoreParts,
   write: Write,
   places: AsyncIterable<Place> | Iterable<Place>,
-  onNext: Leaving["onNext"] = (next) => next,
+  onNext: Leaving["onNext"],
 ): Promise<number> {
   let passedOver = 0;
   for await (const place of places) {
@@ -418,7 +418,7 @@ async function moveUp(
   parts: StoreParts,
   write: Write,
   place: Place,
-  onNext: NonNullable<Leaving["onNext"]>,
+  onNext: Leaving["onNext"],
 ): Promise<boolean> {
   const { value: ref } = place;
   if (!isEventRef(ref)) {
@@ -438,7 +438,7 @@ async function moveUp(
   if (!isAt(place, record)) return false;
   const key = keys.event(ref);
   write.check({ key, versionstamp: version });
-  const next = record.dueAt === null ? onNext(movedUp(record, Date.now())) : record;
+  const next = record.dueAt === null ? onNext(record, Date.now()) : record;
   if (next !== record) write.set(key, encodeValue(next));
   setDue(write, keys, next);
   return true;

@@ -26,8 +26,6 @@ export interface StoreParts {
   readonly uploads: Uploads;
   /** Set if payloads are kept when their events are done. */
   readonly keepsPayloads: boolean;
-  /** See {@linkcode EventStoreOptions.retentionMs}. */
-  readonly retentionMs: number;
   /** See {@linkcode EventStoreOptions.log}. */
   readonly log: LogSink;
 }

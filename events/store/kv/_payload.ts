@@ -1,7 +1,7 @@
 import type { CommitMarks } from "../../../core/kv_commits.ts";
 import type { EventRecord, EventRef, PayloadRef } from "../event_record.ts";
-import { chunksOf, PART_BYTES } from "../payload.ts";
 import { isChunkCount, isPayloadOf, isTime, MAX_CHUNKS, shape } from "../record_shape.ts";
+import { chunksOf, PART_BYTES } from "../store_core.ts";
 import type { KeyedLock } from "./_concurrency.ts";
 import { type KvParts, type Mutations, readEvent, type StoreKeys } from "./_layout.ts";
 import { encodeValue } from "../value_codec.ts";
@@ -64,7 +64,7 @@ export class Uploads {
   take(write: CheckedMutations, { id }: Pick<PayloadRef, "id">): boolean {
     const mark = this.#marks.get(id);
     if (!mark) return false;
-    write.check({ ...mark, why: "upload" });
+    write.check({ ...mark, why: "payload" });
     write.delete(mark.key);
     return true;
   }

@@ -1,5 +1,4 @@
-import { ClosedError } from "../engine.ts";
-import { UNNAMED } from "../store_check.ts";
+import { ClosedError, UNNAMED } from "../engine.ts";
 import { decodeValue } from "../value_codec.ts";
 
 /** The number of keys that `getMany` takes, and reads at once. */

@@ -1,5 +1,10 @@
-import type { EventFilter } from "../event_operations.ts";
-import { type EventRef, isOpen, OPEN_STATES, type OpenState } from "../event_record.ts";
+import {
+  type EventFilter,
+  type EventRef,
+  isOpen,
+  OPEN_STATES,
+  type OpenState,
+} from "../event_record.ts";
 import { refOf } from "./_layout.ts";
 import {
   firstPlace,

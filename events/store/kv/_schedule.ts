@@ -53,8 +53,6 @@ export interface ScheduleEntry {
   readonly group: GroupPosition | null;
   /** The planned delay, see {@linkcode plannedDelay}. */
   readonly delayMs?: number | undefined;
-  /** Set if the event joins its group when it is claimed. */
-  readonly joinsLater?: boolean | undefined;
   /** The state of the event, if it runs or is parked: so it is found, and counted, without its record. */
   readonly state?: "running" | "parked" | undefined;
 }
@@ -80,7 +78,7 @@ export interface DueEntry extends ListedEntry {
 /** A part of the schedule. */
 export interface SchedulePage {
   readonly entries: readonly DueEntry[];
-  /** Where the next part begins; undefined if this is the last one. */
+  /** Beginning of the next part; undefined if this is the last one. */
   readonly cursor: string | undefined;
 }
 
@@ -194,9 +192,16 @@ function cursorAt({ key }: DueEntry): string {
   return `${Number(key.at(-2))}:${String(key.at(-1))}`;
 }
 
-/** Makes the first key behind a cursor. */
+/** Moves a cursor back to the beginning of its time if an entry is at the same time. */
+export function backBefore(cursor: string | undefined, { key }: DueEntry): string | undefined {
+  const [time] = cursor?.split(":", 1) ?? [];
+  return Number(time) === key.at(-2) ? time : cursor;
+}
+
+/** Makes the first key behind a cursor: behind an entry, or at the beginning of a time. */
 function behind(keys: StoreKeys, cursor: string): Deno.KvKey {
   const colon = cursor.indexOf(":");
+  if (colon < 0) return keys.dueFrom(Number(cursor));
   return [...keys.due(Number(cursor.slice(0, colon)), cursor.slice(colon + 1)), ""];
 }
 
@@ -236,10 +241,10 @@ function lieTogether(events: readonly Due[]): boolean {
 
 /** Adds an event's entry in the schedule to a commit, if it has its own. */
 export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
-  const { dueAt, id, group, joinsLater, state, sharedEntry } = record;
+  const { dueAt, id, group, state, sharedEntry } = record;
   if (dueAt === null || sharedEntry) return;
   const noted = state === "running" || state === "parked" ? state : undefined;
-  const entry = { ...entryFor(record, group, plannedDelay(record)), state: noted, joinsLater };
+  const entry = entryFor(record, group, plannedDelay(record), noted);
   commit.set(keys.due(dueAt, id), encodeValue(entry));
 }
 
@@ -250,7 +255,7 @@ export function setOwn(
   { key, value: { delayMs } }: DueEntry,
   ref: EventRef,
 ): void {
-  const entry = { ...entryFor(ref, null, delayMs ?? 0), state: "running" } satisfies ScheduleEntry;
+  const entry = entryFor(ref, null, delayMs ?? 0, "running");
   commit.set(keys.due(Number(key.at(-2)), ref.id), encodeValue(entry));
 }
 
@@ -277,8 +282,9 @@ function entryFor(
   { receivedAt }: EventRef,
   group: GroupPosition | null,
   delayMs: number,
+  state?: ScheduleEntry["state"],
 ): ScheduleEntry {
-  return { receivedAt, group, delayMs };
+  return { receivedAt, group, delayMs, state };
 }
 
 /** Reads an entry; undefined if this version cannot. */

@@ -1,5 +1,4 @@
-import { plannedDelay, rescheduled } from "../claims.ts";
-import type { Stored, Unreadable } from "../engine.ts";
+import type { Stored, Tidying, Unreadable } from "../engine.ts";
 import { CLOCK_SLACK_MS } from "../../../core/timeouts.ts";
 import { changeEvent } from "./_event_write.ts";
 import { readEvents } from "./_layout.ts";
@@ -9,6 +8,8 @@ import { Write } from "./_write.ts";
 
 /** The number of events that are read and changed together. */
 const BATCH_SIZE = 100;
+
+type Times = NonNullable<Tidying["times"]>;
 
 /**
  * Reschedules events that would wait for longer than was planned, because a clock was ahead.
@@ -31,19 +32,19 @@ export class ScheduleRepair {
   /**
    * Repairs a part of the schedule, or the rest of it.
    *
-   * @param maxReads The largest number of entries read, more of which may have the time of the last one; if it is
-   * `Infinity`, all are read.
+   * @param times The largest number of entries read, more of which may have the time of the last one; if it is
+   * `Infinity`, all are read. And what corrects the record of an event.
    * @returns The number of events scheduled anew.
    * @throws The error of an event that could not be repaired, once the others are.
    */
-  async run(maxReads: number): Promise<number> {
+  async run({ reads: maxReads, corrected }: Times): Promise<number> {
     const now = Date.now();
     const from = maxReads === Infinity ? now : Math.max(now, Math.floor(this.#next) - 1);
     let [left, last] = [maxReads, -Infinity];
     const page: Due[] = [];
     const repaired: PromiseSettledResult<boolean>[] = [];
     const flush = async () => {
-      repaired.push(...await repairAll(this.#parts, page.splice(0)));
+      repaired.push(...await repairAll(this.#parts, page.splice(0), corrected));
     };
     this.#next = -Infinity;
     for await (const entry of this.#schedule.after(from)) {
@@ -71,9 +72,12 @@ export class ScheduleRepair {
 async function repairAll(
   parts: StoreParts,
   events: readonly Due[],
+  corrected: Times["corrected"],
 ): Promise<PromiseSettledResult<boolean>[]> {
   const found = await readEvents(parts, events, readerOf(events));
-  return await Promise.allSettled(found.map((each, i) => repair(parts, events[i]!, each)));
+  return await Promise.allSettled(
+    found.map((each, i) => repair(parts, events[i]!, each, corrected)),
+  );
 }
 
 function isRepaired(result: PromiseSettledResult<boolean>): boolean {
@@ -84,10 +88,11 @@ async function repair(
   parts: StoreParts,
   due: Due,
   event: Stored | Unreadable | undefined,
+  corrected: Times["corrected"],
 ): Promise<boolean> {
   if (!event?.record || !isAtEntry(due.entry, event)) return await bringForward(parts, due);
-  if (!isMisplaced(event.record.dueAt!, plannedDelay(event.record))) return false;
-  return await changeEvent(parts, event, rescheduled);
+  const after = corrected(event.record, Date.now());
+  return after !== null && await changeEvent(parts, event, () => after);
 }
 
 /** Moves an entry to the time in the record of its event: that was rescheduled. */
@@ -101,7 +106,7 @@ async function bringForward(
   return await commits.commit(write) !== null;
 }
 
-/** Checks whether an event waits for longer than was planned. */
+/** Checks whether an entry says that its event waits for longer than was planned. */
 function isMisplaced(dueAt: number, delayMs = 0): boolean {
   return dueAt - Date.now() > delayMs + CLOCK_SLACK_MS;
 }

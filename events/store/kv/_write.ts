@@ -29,15 +29,15 @@ type Reason = Extract<Applied, { readonly ok: false }>["why"];
 /** A check of a write. */
 export interface WriteCheck extends Deno.AtomicCheck {
   /**
-   * What it means if the check does not hold: the change is refused for this reason, or the upload of a payload was
+   * Meaning of a check that does not hold: the change is refused for this reason, or the upload of a payload was
    * deleted. Without it others were faster, and the write is made anew.
    */
-  readonly why?: Reason | "upload" | undefined;
+  readonly why?: Reason | undefined;
 }
 
 /** An event whose record is made when its commit begins: it depends on the time, and on the events beside it. */
 export interface LateRecord {
-  /** What leads to the record. */
+  /** The id and the time that lead to the record. */
   readonly record: EventRef;
   /**
    * Makes the record.
@@ -114,9 +114,12 @@ export class Write implements Mutations {
     return this;
   }
 
-  /** Adds a number to a sum, a negative one as well: sums wrap around. */
+  /**
+   * Adds a number to a sum, a negative one as well: sums wrap around. It comes before all else of the write: if the value
+   * is not a number, nothing else is in the commit yet.
+   */
   sum(key: Deno.KvKey, by: number): this {
-    this.#mutations.push({ key, by, deletes: false });
+    this.#mutations.unshift({ key, by, deletes: false });
     return this;
   }
 

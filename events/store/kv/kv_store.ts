@@ -1,7 +1,8 @@
 import { checkPart } from "../../../core/check_options.ts";
 import { choiceOf, onDeploy, readEnv, VariableError, type Variables } from "../../../core/env.ts";
 import { type LogSink, reasonOf } from "../../../core/mod.ts";
-import type { EventStore, EventStoreOptions } from "../event_store.ts";
+import type { EventStore } from "../event_store.ts";
+import type { EventStoreOptions } from "../store_core.ts";
 import type { DefinedStore, StoreDefinition } from "../store_definition.ts";
 import { answered, KV_TIMEOUT_MS, KvDatabase } from "./_kv_database.ts";
 import { fileReason, isOtherUrl, watchKvFile } from "./_kv_file.ts";

@@ -6,8 +6,9 @@ import {
   oneOf,
   type OptionCheck,
 } from "../../../core/check_options.ts";
-import type { EventStore, EventStoreOptions } from "../event_store.ts";
+import type { EventStore } from "../event_store.ts";
 import { createEventStore, STORE_OPTIONS } from "../open_store.ts";
+import type { EventStoreOptions } from "../store_core.ts";
 import { openKvEngine } from "./kv_engine.ts";
 
 /**

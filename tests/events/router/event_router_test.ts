@@ -13,7 +13,7 @@ import type { JsonObject } from "../../../core/parse_json.ts";
 import { defineApp, forge } from "../../../mod.ts";
 import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore, type StoreUnderTest } from "../store/_stores.ts";
+import { memoryStore, type StoreUnderTest } from "../store/kv/_stores.ts";
 import { createKvRouter, type KvHandler, type KvRouter } from "../../_kv_handlers.ts";
 
 interface Outcome {

@@ -5,7 +5,7 @@ import { type EventHandler, type EventRecord, startWorker } from "../../../event
 import type { JsonObject } from "../../../core/parse_json.ts";
 import { subjectsOf } from "../../../webhook/forge.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore } from "../store/_stores.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
 
 /** Makers of a version's handlers, which note each call and may fail. */
 interface Handlers {

@@ -2,7 +2,7 @@ import type { LogRecord } from "../../../core/mod.ts";
 import { loadCron, Scheduler } from "../../../events/schedules/mod.ts";
 import type { SchedulerOptions } from "../../../events/schedules/scheduler.ts";
 import type { MissedSlots } from "../../../events/schedules/slots.ts";
-import type { StoreUnderTest } from "../store/_stores.ts";
+import type { StoreUnderTest } from "../store/kv/_stores.ts";
 
 const timesOf = await loadCron();
 

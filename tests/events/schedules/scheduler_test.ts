@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { claimAll, claimOne, listed } from "../store/_events.ts";
-import { memoryStore, testStore } from "../store/_stores.ts";
+import { memoryStore, testStore } from "../store/kv/_stores.ts";
 import { HOUR, HOUR_MS, schedulerOf } from "./_schedulers.ts";
-import { valueAt } from "../store/_values.ts";
+import { valueAt } from "../store/kv/_values.ts";
 
 const idOf = (hour: number) =>
   `schedule:digest:${new Date(hour).toISOString().replace(".000", "")}`;

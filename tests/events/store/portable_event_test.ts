@@ -1,10 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { importEvents, type PortableEvent } from "../../../events/mod.ts";
-import { linesOf } from "../../../events/store/_streams.ts";
-import { itemOfLine, LINE_START, lineOf } from "../../../events/store/event_lines.ts";
+import { itemOfLine, LINE_START, lineOf, linesOf } from "../../../events/store/event_lines.ts";
 import { byLength } from "../../_length.ts";
-import { memoryStore } from "./_stores.ts";
+import { memoryStore } from "./kv/_stores.ts";
 import { repairGroups } from "./_tidying.ts";
 
 const encoder = new TextEncoder();

@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
 import { openEventStore } from "../../../events/mod.ts";
 import type { Completion } from "./_history.ts";
-import { keysOf } from "../store/_events.ts";
+import { keysOf } from "../store/kv/_keys.ts";
 import { deleteUploads } from "../store/_tidying.ts";
-import { valueAt } from "../store/_values.ts";
+import { valueAt } from "../store/kv/_values.ts";
 
 /** Entry that the settlement of an event leaves in the KV, below the key `effects`. */
 export type Effect = Omit<Completion, "step"> & {

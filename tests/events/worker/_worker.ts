@@ -7,11 +7,12 @@ import {
   type WorkerOptions,
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
-import { delivery, recordKey } from "../store/_events.ts";
-import type { StoreUnderTest } from "../store/_stores.ts";
+import { delivery } from "../store/_events.ts";
+import { recordKey } from "../store/kv/_keys.ts";
+import type { StoreUnderTest } from "../store/kv/_stores.ts";
 import { simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
-import { changeValue } from "../store/_values.ts";
+import { changeValue } from "../store/kv/_values.ts";
 import { createKvRouter, type KvHandler } from "../../_kv_handlers.ts";
 
 /** A store, and the KV that it is in. */

@@ -12,7 +12,8 @@ import { childrenKey, type Effect, type Part } from "./_aftermath.ts";
 import type { History } from "./_history.ts";
 import { type SimulatedKv, simulateKv } from "./_simulated_kv.ts";
 import { Simulation } from "./_simulation.ts";
-import { delivery, keysOf, later } from "../store/_events.ts";
+import { delivery, later } from "../store/_events.ts";
+import { keysOf } from "../store/kv/_keys.ts";
 import { repairGroups } from "../store/_tidying.ts";
 import type { KvContext, KvHandler, KvStore } from "../../_kv_handlers.ts";
 

@@ -4,7 +4,7 @@ import { changedKv, failingOnce, withOperations } from "../../../dev/harness/fau
 import { openEventStore, startWorker, type WorkerOptions } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore, testStore } from "../store/_stores.ts";
+import { memoryStore, testStore } from "../store/kv/_stores.ts";
 import { reach, until } from "./_worker.ts";
 import type { KvHandler, KvStore } from "../../_kv_handlers.ts";
 

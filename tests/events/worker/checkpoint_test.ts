@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { GiveUpError, openEventStore } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { failingOnce, type Fault, withOperations } from "../../../dev/harness/faulty_kv.ts";
-import { memoryStore } from "../store/_stores.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
 import { handle, type OpenedStore, simulated, stealLease, until } from "./_worker.ts";
 import { createKvRouter, type KvContext, type KvHandler } from "../../_kv_handlers.ts";
 

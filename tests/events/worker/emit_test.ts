@@ -15,10 +15,10 @@ import {
   startWorker,
 } from "../../../events/mod.ts";
 import { failingOnce } from "../../../dev/harness/faulty_kv.ts";
-import { NoTurnError } from "../../../events/store/event_store.ts";
 import { openEventStore } from "../../../events/mod.ts";
+import { NoTurnError } from "../../../events/store/engine.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore } from "../store/_stores.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
 import { handle, until, WAYS, withWorker } from "./_worker.ts";
 
 /** The ids of all emitted events, in their order. */

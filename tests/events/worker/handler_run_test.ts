@@ -2,7 +2,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import type { HandlerState } from "../../../events/mod.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore } from "../store/_stores.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
 import { handle, reach, WAYS, withWorker } from "./_worker.ts";
 import type { KvContext, KvHandler } from "../../_kv_handlers.ts";
 

@@ -1,7 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { createEventRouter } from "../../../events/mod.ts";
-import { memoryStore } from "../store/_stores.ts";
-import { delivery, keysOf } from "../store/_events.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
+import { delivery } from "../store/_events.ts";
+import { keysOf } from "../store/kv/_keys.ts";
 import { reach, until, withWorker } from "./_worker.ts";
 
 const keepPayloads = { forMs: 60_000, maxBytes: 1_000_000 };

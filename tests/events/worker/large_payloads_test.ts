@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { openEventStore, startWorker, type StoreListener } from "../../../events/mod.ts";
 import { until } from "./_worker.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore } from "../store/_stores.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
 
 const MB = 1_000_000;
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { type EventStore, startWorker } from "../../../events/mod.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore } from "../store/_stores.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
 
 const LARGE = JSON.stringify({ text: "a".repeat(3_000_000) });
 

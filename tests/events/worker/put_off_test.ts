@@ -13,7 +13,7 @@ import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.
 import { botOf } from "../../testing/_bots.ts";
 import { recordTelemetry } from "../../telemetry/_recording.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore } from "../store/_stores.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
 import { reach, until } from "./_worker.ts";
 
 const [MINUTE_MS, HOUR_MS, DAY_MS] = [60_000, 3_600_000, 86_400_000];

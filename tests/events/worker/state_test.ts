@@ -8,9 +8,9 @@ import {
 } from "../../../events/mod.ts";
 import { claimOne, delivery, later } from "../store/_events.ts";
 import { WallClock } from "../../_wall_clock.ts";
-import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "../store/_stores.ts";
+import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "../store/kv/_stores.ts";
 import { reach, until, withWorker } from "./_worker.ts";
-import { damage, setNewer, setValue } from "../store/_values.ts";
+import { damage, setNewer, setValue } from "../store/kv/_values.ts";
 
 const RETRY = { retry: { minDelayMs: 1, maxDelayMs: 1, maxAttempts: 3 } };
 

@@ -7,7 +7,7 @@ import {
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../core/mod.ts";
 import { delivery, later } from "../store/_events.ts";
-import { memoryStore } from "../store/_stores.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { reach, simulated, until, withWorker } from "./_worker.ts";
 

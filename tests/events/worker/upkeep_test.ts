@@ -5,8 +5,9 @@ import { Upkeep } from "../../../events/worker/_upkeep.ts";
 import { WallClock } from "../../_wall_clock.ts";
 import { until } from "../../../dev/harness/until.ts";
 import type { CountedStep } from "../../../telemetry/mod.ts";
-import { delivery, keysOf } from "../store/_events.ts";
-import { memoryStore } from "../store/_stores.ts";
+import { delivery } from "../store/_events.ts";
+import { keysOf } from "../store/kv/_keys.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
 
 const STEPS = ["times", "payloads", "uploadsOlderThanMs", "groups"] as const;
 

@@ -7,7 +7,7 @@ import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.
 import { botOf } from "../../testing/_bots.ts";
 import { recordTelemetry } from "../../telemetry/_recording.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore } from "../store/_stores.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
 import { reach, stealLease, until } from "./_worker.ts";
 import { createKvRouter, type KvHandler } from "../../_kv_handlers.ts";
 

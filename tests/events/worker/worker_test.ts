@@ -16,10 +16,10 @@ import {
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { assertWithin } from "../../_within.ts";
-import { recordKey } from "../store/_events.ts";
-import { memoryStore, type StoreUnderTest, testStore } from "../store/_stores.ts";
+import { recordKey } from "../store/kv/_keys.ts";
+import { memoryStore, type StoreUnderTest, testStore } from "../store/kv/_stores.ts";
 import { reach, simulated, stealLease, until, withWorker } from "./_worker.ts";
-import { changeValue } from "../store/_values.ts";
+import { changeValue } from "../store/kv/_values.ts";
 import type { KvHandler, KvStore } from "../../_kv_handlers.ts";
 
 const encoder = new TextEncoder();

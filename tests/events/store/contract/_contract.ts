@@ -19,7 +19,7 @@ import type {
 } from "../engines/_engine.ts";
 import { ENGINES } from "../engines/mod.ts";
 
-/** What a place opens. */
+/** Store that a place opens. */
 type StoreIn<TPlace extends Place> = Awaited<ReturnType<TPlace["open"]>>;
 
 /** A store, and the place that it lies in. */
@@ -42,7 +42,7 @@ type StoreTest<TPlace extends Place = Place> = (
   sut: StoreUnderTest<TPlace>,
 ) => void | Promise<void>;
 
-/** What a test needs beside a store, which not every engine can do. */
+/** Act that a test needs beside a store, and that not every engine can do. */
 export type Act = "damages" | "openAging" | "openFailing";
 
 /** Registers a test once for each kind of places that stores lie in, in one process and in two. */

@@ -1,7 +1,7 @@
-import { assert, assertEquals, assertLess } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import type { EventStore } from "../../../../events/mod.ts";
 import { claimAll, claimOne, delivery, drain, idsOf, later } from "../_events.ts";
-import { testStore, testStoreInOneProcess } from "./_contract.ts";
+import { testStore } from "./_contract.ts";
 
 async function acceptInOrder(store: EventStore, orderingKey: string, ...ids: string[]) {
   for (const id of ids) await store.accept(delivery(id, "{}", orderingKey));
@@ -54,25 +54,6 @@ testStore("retry() keeps an event's place", async ({ store }) => {
   await later(10);
   assertEquals(await drain(store), ["d1", "d2"]);
 });
-
-testStoreInOneProcess(
-  "complete() does not wait for those that join its key meanwhile",
-  async ({ store }) => {
-    await acceptInOrder(store, "repo", "d1");
-    const lease = await claimOne(store);
-    let joined = 0;
-    // Two of them fit a commit.
-    const text = JSON.stringify({ text: "a".repeat(240_000) });
-    const joins = Array.from({ length: 40 }, async (_, i) => {
-      await store.accept(delivery(`j${i}`, text, "repo"));
-      joined++;
-    });
-    assert(await store.complete(lease));
-    assertLess(joined, 20);
-    await Promise.all(joins);
-    assertEquals((await drain(store)).length, 40);
-  },
-);
 
 testStore("bury() lets the next event of the key go", async ({ store }) => {
   await acceptInOrder(store, "repo", "d1", "d2");

@@ -7,6 +7,8 @@ export interface EngineUnderTest<TPlace extends Place = Place> {
   readonly name: string;
   /** The kinds of places that its stores lie in. The first one is the quickest: it has the tests that need only one. */
   readonly kinds: readonly [PlaceKind<TPlace>, ...PlaceKind<TPlace>[]];
+  /** The kind of places that several processes share, to be killed in the midst. */
+  readonly shared: PlaceKind<TPlace>;
   /** Further kinds for tests of wake-ups, if there are other ways to wake. */
   readonly wakingKinds?: readonly PlaceKind<TPlace>[];
   /** Opens a store where another process has one, see {@linkcode Place.address}. */
@@ -47,9 +49,9 @@ export interface PlaceKind<TPlace extends Place = Place> {
 
 /** A place of one store, which is empty when a test begins, and is gone when it goes out of scope. */
 export interface Place extends AsyncDisposable {
-  /** Where another process finds it; undefined if none does. */
+  /** Address by which another process finds it; undefined if none does. */
   readonly address?: string | undefined;
-  /** What handlers write beside the store. */
+  /** Writes of handlers beside the store. */
   readonly effects: HandlerEffects;
   /** Opens a store in it, of this process. Each one sees what the others write. */
   open(options?: EventStoreOptions): Promise<EventStore>;
@@ -83,16 +85,20 @@ export interface Contents {
 
 /** A handler's own writes, in the commit that settles its event. */
 export interface HandlerEffects {
-  /** Makes effects that set a number. */
-  set(name: string, value: number): CommitEffects;
+  /** Makes effects that set a value. */
+  set(name: string, value: string | number): CommitEffects;
   /** Makes effects that add to a number. */
   add(name: string, value: number): CommitEffects;
+  /** Makes effects that set a value, and are refused if there is one. */
+  create(name: string, value: string | number): CommitEffects;
   /** Makes effects that cannot be committed. */
   refused(): CommitEffects;
   /** Describes the error that they are refused with. */
   readonly refusal: string;
-  /** Reads a number; null if there is none. */
-  get(name: string): Promise<number | null>;
+  /** Reads a value; null if there is none. */
+  get(name: string): Promise<string | number | null>;
+  /** Reads all values whose names begin with a text and a slash, by the rest of their names. */
+  all(beginning: string): Promise<Map<string, string | number>>;
 }
 
 /** Ways to spoil what lies in a place. */
@@ -122,8 +128,9 @@ export interface FailingStore {
   arm(): void;
 }
 
-/** A store, and what closes it. */
+/** A store, what handlers write beside it, and what closes it. */
 export interface OpenedStore {
   readonly store: EventStore;
+  readonly effects: HandlerEffects;
   close(): void;
 }

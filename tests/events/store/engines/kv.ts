@@ -10,8 +10,8 @@ import { ON_DENO_2_5 } from "../../../_deno_version.ts";
 import type { KvStore } from "../../../_kv_handlers.ts";
 import { FULL_LENGTH } from "../../../_length.ts";
 import { perFile } from "../../../_per_file.ts";
-import { keysOf, makeDue, recordKey } from "../_events.ts";
-import { setNewer, valueAt } from "../_values.ts";
+import { keysOf, makeDue, recordKey } from "../kv/_keys.ts";
+import { setNewer, valueAt } from "../kv/_values.ts";
 import { type Denokv, DENOKV_MISSING, denokvPath, startDenokv } from "../kv/_denokv.ts";
 import { expiringKv } from "../kv/_expiring_kv.ts";
 import type {
@@ -27,6 +27,17 @@ import type {
 export interface KvPlace extends Place {
   readonly kv: Deno.Kv;
   open(options?: EventStoreOptions): Promise<KvStore>;
+}
+
+/** Place of a KV, and the way its workers are woken. */
+interface KvAddress {
+  readonly path: string;
+  readonly notifier?: Notifier | undefined;
+}
+
+/** The address of a KV, for another process. */
+export function addressOf(path: string, notifier?: Notifier): string {
+  return JSON.stringify({ path, notifier } satisfies KvAddress);
 }
 
 /** Each kind has one notifier: its message is part of the commits, and matters to `listen()` alone. */
@@ -93,12 +104,13 @@ const SHARED = ON_DENO_2_5
 export const KV: EngineUnderTest<KvPlace> = {
   name: "kv",
   kinds: [inMemory("enqueue"), inFile("watch"), ON_DENOKV, ...SHARED],
+  shared: inFile("enqueue"),
   wakingKinds: [inMemory("watch"), inFile("enqueue")],
   async openAt(address, options) {
-    const { path, notifier }: { path: string; notifier: Notifier } = JSON.parse(address);
+    const { path, notifier }: KvAddress = JSON.parse(address);
     const kv = await Deno.openKv(path);
     const store = await openEventStore(kv, { ...options, notifier });
-    return { store, close: () => kv.close() };
+    return { store, effects: effectsIn(kv), close: () => kv.close() };
   },
   damages: damagesIn,
   async openAging() {
@@ -120,7 +132,7 @@ function placeOf(
 ): KvPlace {
   return {
     kv,
-    address: path && JSON.stringify({ path, notifier }),
+    address: path && addressOf(path, notifier),
     effects: effectsIn(kv),
     contents: () => contentsOf(kv),
     open: (options = {}) => openEventStore(kv, { ...options, notifier }),
@@ -156,23 +168,45 @@ function damagesIn({ kv }: KvPlace): Damages {
 /** A version that nothing has. */
 const NEVER = "0".repeat(20);
 
-/** What handlers get of a KV is a commit; the tests do not know that. */
+/** Takes the commit that handlers get of a KV; the tests do not know that it is one. */
 const asEffects = (effects: CommitEffects<Deno.AtomicOperation>) => effects as CommitEffects;
 
 function effectsIn(kv: Deno.Kv): HandlerEffects {
   return {
-    set: (name, value) => asEffects((commit) => commit.set([name], value)),
-    add: (name, value) => asEffects((commit) => commit.sum([name], BigInt(value))),
+    set: (name, value) => asEffects((commit) => commit.set(keyOf(name), value)),
+    add: (name, value) => asEffects((commit) => commit.sum(keyOf(name), BigInt(value))),
+    create: (name, value) =>
+      asEffects((commit) => {
+        const key = keyOf(name);
+        commit.check({ key, versionstamp: null }).set(key, value);
+      }),
     refused: () => asEffects((commit) => commit.check({ key: ["refused"], versionstamp: NEVER })),
     refusal: "A check among the effects does not hold",
     async get(name) {
-      const { value } = await kv.get<number | Deno.KvU64>([name]);
-      return value instanceof Deno.KvU64 ? Number(value.value) : value;
+      return valueOf((await kv.get<EffectValue>(keyOf(name))).value);
+    },
+    async all(beginning) {
+      const entries = kv.list<EffectValue>({ prefix: [beginning] });
+      const named = ({ key, value }: Deno.KvEntry<EffectValue>) =>
+        [String(key[1]), valueOf(value)] as const;
+      return new Map(await Array.fromAsync(entries, named));
     },
   };
 }
 
-/** What stays without events: the index of dead ones, the key of emitted ids, sums, wake-ups, names of sources. */
+type EffectValue = string | number | Deno.KvU64;
+
+/** The key of an effect: its name, or what is before the first slash and what is behind it. */
+function keyOf(name: string): Deno.KvKey {
+  const slash = name.indexOf("/");
+  return slash < 0 ? [name] : [name.slice(0, slash), name.slice(slash + 1)];
+}
+
+function valueOf<T extends EffectValue | null>(value: T): Exclude<T, Deno.KvU64> | number {
+  return value instanceof Deno.KvU64 ? Number(value.value) : value as Exclude<T, Deno.KvU64>;
+}
+
+/** Keys that stay without events: the index of dead ones, the key of emitted ids, sums, wake-ups, names of sources. */
 const OWN = ["indexed", "emit", "keptBytes", "keptCounted", "notifier", "source"];
 
 const COUNTED = ["event", "id", "due", "lane", "place", "payload", "upload", "waiter", "kept"];

@@ -3,7 +3,7 @@ import { withOperations } from "../../../../dev/harness/faulty_kv.ts";
 import type { Delivery, EventRecord, EventStore, Lease } from "../../../../events/mod.ts";
 import { openEventStore } from "../../../../events/mod.ts";
 import { claimAll, claimOne, delivery, later, listed } from "../_events.ts";
-import { testStore, testStoreInOneProcess } from "../_stores.ts";
+import { testStore, testStoreInOneProcess } from "./_stores.ts";
 import { repairGroups } from "../_tidying.ts";
 
 /** A delivery that is handled together with others of its key that wait. */

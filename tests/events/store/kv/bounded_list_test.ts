@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { claimAll, delivery, idsOf, listed, pagesOf } from "../_events.ts";
-import { memoryStore, testStoreInOneProcess } from "../_stores.ts";
-import { setValue } from "../_values.ts";
+import { memoryStore, testStoreInOneProcess } from "./_stores.ts";
+import { setValue } from "./_values.ts";
 
 Deno.test("an unreadable event matches no filter by what its record would tell", async () => {
   await using sut = await memoryStore();

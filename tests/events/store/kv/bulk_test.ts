@@ -2,9 +2,10 @@ import { assertEquals, assertNotEquals } from "@std/assert";
 import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
 import { type EventRecord, type EventStore, openEventStore } from "../../../../events/mod.ts";
 import type { Notifier } from "../engines/kv.ts";
-import { buryAll, claimAll, delivery, idsOf, keysOf, listed } from "../_events.ts";
-import { testStore } from "../_stores.ts";
-import { changeValue, valueAt } from "../_values.ts";
+import { buryAll, claimAll, delivery, idsOf, listed } from "../_events.ts";
+import { keysOf } from "./_keys.ts";
+import { testStore } from "./_stores.ts";
+import { changeValue, valueAt } from "./_values.ts";
 
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => `d${i + 10}`);
 

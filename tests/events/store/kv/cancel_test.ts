@@ -3,7 +3,7 @@ import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
 import { openEventStore } from "../../../../events/mod.ts";
 import type { Notifier } from "../engines/kv.ts";
 import { claimOne, delivery } from "../_events.ts";
-import { testStoreInOneProcess } from "../_stores.ts";
+import { testStoreInOneProcess } from "./_stores.ts";
 
 testStoreInOneProcess(
   "cancel() of a cancelled event tells the listener again, whoever cancelled it",

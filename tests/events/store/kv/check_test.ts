@@ -1,7 +1,8 @@
 import { assertEquals } from "@std/assert";
 import type { CheckedPage, EventStore } from "../../../../events/mod.ts";
-import { claimAll, claimOne, delivery, drain, keysOf } from "../_events.ts";
-import { type StoreUnderTest, testStoreInOneProcess } from "../_stores.ts";
+import { claimAll, claimOne, delivery, drain } from "../_events.ts";
+import { keysOf } from "./_keys.ts";
+import { type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
 import { repairGroups } from "../_tidying.ts";
 
 /** Checks the whole store. */

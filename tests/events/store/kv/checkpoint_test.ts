@@ -1,8 +1,9 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { Lease } from "../../../../events/mod.ts";
-import { claimOne, delivery, later, recordKey } from "../_events.ts";
-import { type StoreUnderTest, testStoreInOneProcess } from "../_stores.ts";
-import { changeValue } from "../_values.ts";
+import { claimOne, delivery, later } from "../_events.ts";
+import { recordKey } from "./_keys.ts";
+import { type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
+import { changeValue } from "./_values.ts";
 
 /** Notes parts with names of a kind until that is refused, after most of them were noted at once. */
 async function noteAll(

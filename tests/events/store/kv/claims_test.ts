@@ -1,8 +1,9 @@
 import { assert, assertEquals, assertGreater, assertLess, assertRejects } from "@std/assert";
 import type { EventStore, Lease } from "../../../../events/mod.ts";
-import { claimAll, delivery, idsOf, keysOf, later, recordKey } from "../_events.ts";
-import { withLoggedStore } from "../_stores.ts";
-import { changeValue } from "../_values.ts";
+import { claimAll, delivery, idsOf, later } from "../_events.ts";
+import { keysOf, recordKey } from "./_keys.ts";
+import { withLoggedStore } from "./_stores.ts";
+import { changeValue } from "./_values.ts";
 
 /** Long enough to be taken in, short enough to be waited for. */
 const LEASE_MS = 200;

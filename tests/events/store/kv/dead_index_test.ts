@@ -1,7 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
-import { buryAll, claimOne, countReads, delivery, keysOf, listed, recordKey } from "../_events.ts";
-import { memoryStore, testStore } from "../_stores.ts";
-import { damage } from "../_values.ts";
+import { buryAll, claimOne, delivery, listed } from "../_events.ts";
+import { countReads, keysOf, recordKey } from "./_keys.ts";
+import { memoryStore, testStore } from "./_stores.ts";
+import { damage } from "./_values.ts";
 
 /** The ids in the index of dead events, in its order. */
 const indexed = async (kv: Deno.Kv) => (await keysOf(kv, "dead")).map((key) => key.at(-1));

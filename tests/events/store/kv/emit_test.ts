@@ -7,12 +7,13 @@ import {
   type Lease,
   openEventStore,
 } from "../../../../events/mod.ts";
-import { NoTurnError } from "../../../../events/store/event_store.ts";
 import { emissionOf } from "../../../../events/store/emission.ts";
 import { changedKv, failingOnce, withOperations } from "../../../../dev/harness/faulty_kv.ts";
+import { NoTurnError } from "../../../../events/store/engine.ts";
 import { holdCommits, letGo } from "./_commits.ts";
-import { claimAll, claimOne, delivery, idsOf, keysOf, later } from "../_events.ts";
-import { memoryStore, testStore } from "../_stores.ts";
+import { claimAll, claimOne, delivery, idsOf, later } from "../_events.ts";
+import { keysOf } from "./_keys.ts";
+import { memoryStore, testStore } from "./_stores.ts";
 
 function job(options?: EmitOptions, payload: object = { team: "a" }): Emission {
   return emissionOf("jobs", "report.due", payload, options);

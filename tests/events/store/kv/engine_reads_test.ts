@@ -1,22 +1,14 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { corrected, foundAgain } from "../../../../events/store/claims.ts";
 import type { Scan } from "../../../../events/store/engine.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
 import { Write } from "../../../../events/store/kv/_write.ts";
 import type { EventStore, Lease } from "../../../../events/mod.ts";
 import { WallClock } from "../../../_wall_clock.ts";
-import {
-  buryAll,
-  claimAll,
-  claimOne,
-  countReads,
-  delivery,
-  keysOf,
-  makeDue,
-  oneOfEach,
-  recordKey,
-} from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
-import { changeValue, damage, setValue, valueAt } from "../_values.ts";
+import { buryAll, claimAll, claimOne, delivery, oneOfEach } from "../_events.ts";
+import { countReads, keysOf, makeDue, recordKey } from "./_keys.ts";
+import { memoryStore } from "./_stores.ts";
+import { changeValue, damage, setValue, valueAt } from "./_values.ts";
 import { reading } from "./_reading.ts";
 
 const LEASE_MS = 20_000;
@@ -129,6 +121,32 @@ Deno.test("due() takes a shared entry apart once it is due", async () => {
   assertEquals((await claimAll(sut.store)).length, 2);
 });
 
+Deno.test("a shared entry behind a cursor leads to all of its events", async () => {
+  using clock = new WallClock();
+  await using sut = await open();
+  await lease(sut.store, ["d1", "d2"]);
+  const [shared] = await keysOf(sut.kv, "due");
+  const dueAt = Number(shared!.at(-2));
+  await sut.store.accept(delivery("e"));
+  await makeDue(sut.kv, "e", dueAt);
+  // The ids of its events come before the cursor.
+  const { value } = await sut.kv.get(shared!);
+  await sut.kv.atomic().delete(shared!).set(["events", "due", dueAt, "f"], value).commit();
+  for (const id of ["d1", "d2"]) {
+    await changeValue(sut.kv, await recordKey(sut.kv, id), { sharedEntry: "f" });
+  }
+  clock.advance(LEASE_MS + 100);
+  const found: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await sut.engine.due({ until: Date.now(), limit: 1, cursor });
+    found.push(...page.events.map(({ id }) => id));
+    cursor = page.cursor;
+    await page.bodies;
+  } while (cursor !== undefined);
+  assertEquals(found, ["e", "d1", "d2", "e"]);
+});
+
 Deno.test("a shared entry is taken apart once by processes that find it together", async () => {
   using clock = new WallClock();
   await using sut = await open();
@@ -145,12 +163,14 @@ Deno.test("a shared entry is taken apart once by processes that find it together
   assertEquals((await keysOf(sut.kv, "due")).map((key) => key.at(-1)), ["d1", "d2"]);
 });
 
-Deno.test("nextDueAt() reads the first time, also a later one", async () => {
+Deno.test("due() with a limit of 0 reads the first time, also a later one", async () => {
   await using sut = await open();
-  assertEquals(await sut.engine.nextDueAt(), null);
+  const nothing = { until: 0, limit: 0 };
+  assertEquals((await sut.engine.due(nothing)).next, null);
   await sut.store.accept(delivery("d1"));
   await makeDue(sut.kv, "d1", 5e12);
-  assertEquals(await sut.engine.nextDueAt(), 5e12);
+  const { events, next } = await sut.engine.due(nothing);
+  assertEquals([events, next], [[], 5e12]);
 });
 
 Deno.test("group() reads a part of a group", async () => {
@@ -286,7 +306,11 @@ Deno.test("tidy() repairs times and groups", async () => {
   await claimOne(sut.store);
   for (const key of await keysOf(sut.kv, "lane")) await sut.kv.delete(key);
   assertEquals(await sut.engine.tidy({}), { times: 0, groups: 0, uploads: 0 });
-  assertEquals(await sut.engine.tidy({ times: Infinity }), { times: 1, groups: 0, uploads: 0 });
+  assertEquals(await sut.engine.tidy({ times: { reads: Infinity, corrected } }), {
+    times: 1,
+    groups: 0,
+    uploads: 0,
+  });
   assertEquals(await sut.engine.tidy({ groups: true }), { times: 0, groups: 1, uploads: 0 });
 });
 
@@ -294,7 +318,7 @@ Deno.test("check() puts back what nothing leads to", async () => {
   await using sut = await open();
   await sut.store.accept(delivery("d1"));
   for (const key of await keysOf(sut.kv, "due")) await sut.kv.delete(key);
-  const pages = await Array.fromAsync(sut.engine.check({ discard: false }));
+  const pages = await Array.fromAsync(sut.engine.check({ discard: false, foundAgain }));
   assertEquals(pages.flatMap(({ findings }) => findings), [{ is: "put_back", eventId: "d1" }]);
   assertEquals(await keysOf(sut.kv, "checked"), []);
   assertEquals((await claimAll(sut.store)).length, 1);

@@ -15,6 +15,7 @@ import type { EventRecord } from "../../../../events/store/event_record.ts";
 import { buried, completed, settledWith } from "../../../../events/store/settlement.ts";
 import { encodeValue } from "../../../../events/store/value_codec.ts";
 import { limitChecks } from "./_commits.ts";
+import { expiringKv } from "./_expiring_kv.ts";
 import { delivery } from "../_events.ts";
 import { type KvEngine, openKvEngine } from "../../../../events/store/kv/kv_engine.ts";
 
@@ -69,7 +70,8 @@ function change(
   rest: Omit<Change<Deno.AtomicOperation>, "puts" | "urgency"> & Partial<Put> = {},
 ): Promise<Applied> {
   const put = { before, after: after && (({ now }: { now: number }) => after(before.record, now)) };
-  return engine.apply(work({ ...rest, puts: [{ ...rest, ...put } as Put] }));
+  const leave = { head: movedUp };
+  return engine.apply(work({ leave, ...rest, puts: [{ ...rest, ...put } as Put] }));
 }
 
 /** Stores events at the end of a group, one after the other. */
@@ -222,9 +224,9 @@ Deno.test("an id whose event is gone is free", async () => {
 
 Deno.test("an event from another store is refused if its record is here, although its id is forgotten", async () => {
   using opened = await openEngine();
-  const { record } = await write(opened, newPut("a"));
+  const { record, body } = await write(opened, newPut("a"));
   await opened.kv.delete(["events", "id", "a"]);
-  const again: Put = { before: { id: "a", must: "absent" }, after: () => record };
+  const again: Put = { before: { id: "a", must: "absent" }, after: () => record, body };
   const later = { ...again, after: () => ({ ...record, receivedAt: record.receivedAt - 5 }) };
   const refused = await opened.engine.apply(work({ puts: [again] }));
   assertEquals(refused.ok || [refused.why, refused.found?.version.length], ["id", 20]);
@@ -338,6 +340,39 @@ Deno.test("a settled event is not opened again if its id is another's by now", a
     (record, now) => replayed(record, now, null),
   );
   assertEquals(refused.ok || [refused.why, refused.found?.version], ["id", version]);
+});
+
+Deno.test("a done event is forgotten with its id after a time, and stays if none is given", async () => {
+  const expiring = await expiringKv();
+  using opened = {
+    ...{ engine: await openKvEngine(expiring.kv, { notifier: "watch" }), kv: expiring.kv },
+    [Symbol.dispose]: () => expiring.kv.close(),
+  };
+  const forMs = 60_000;
+  for (const [id, ofId, ofDone] of [["a", forMs, forMs], ["b", undefined, undefined]] as const) {
+    const stored = await write(opened, { ...newPut(id, { isLeased: true }), forMs: ofId });
+    assertEquals(stored.record.idKept, ofId === undefined ? true : undefined);
+    assert((await change(opened, stored, completed, { forMs: ofDone })).ok);
+  }
+  const idsLeft = async () => (await keysIn(opened)).filter((key) => key.startsWith("id/"));
+  await expiring.pass(forMs);
+  assertEquals((await opened.engine.get(["a", "b"])).map((event) => event?.record?.id), [
+    undefined,
+    "b",
+  ]);
+  await expiring.pass(400 * 86_400_000);
+  assertEquals(await idsLeft(), ["id/b"]);
+  await expiring.end();
+});
+
+Deno.test("a change is refused if the payload that was uploaded for it has been deleted", async () => {
+  using opened = await openEngine();
+  const { record, body } = newEvent("a", 800_000);
+  await opened.engine.upload(record.payload!, body);
+  await opened.engine.tidy({ uploadsOlderThanMs: -1 });
+  const put = { before: { id: "a", must: "absent" }, after: () => record } as const;
+  const applied = await opened.engine.apply({ puts: [put], urgency: "intake" });
+  assertEquals(applied.ok || applied.why, "payload");
 });
 
 Deno.test("a payload that was in its record is kept in a part of its own", async () => {
@@ -512,7 +547,7 @@ Deno.test("members of a batch leave their group together with the first event", 
   ): Put[] => [{ ...newPut(`report ${id}`), before: { id: `report ${id}`, must: "free" } }];
   const now = Date.now();
   const leave = {
-    through: 2,
+    ...{ through: 2, head: movedUp },
     member: (record: EventRecord) => ({
       after: settledWith(record, completed(first!.record, now)),
       puts: puts(record.id),
@@ -535,7 +570,7 @@ Deno.test("members that do not fit one commit leave their group in commits ahead
   const [first] = await joinGroup(opened, ids);
   const dead = { ...buried(first!.record, "no", Date.now()), progress: ["x".repeat(30_000)] };
   const member = (record: EventRecord) => ({ after: settledWith(record, dead) });
-  const leave = { through: 39, member };
+  const leave = { through: 39, member, head: movedUp };
   const settled = await change(opened, first!, () => dead, { leave });
   assert(settled.ok);
   assertEquals(await membersOf(opened), { next: 0, size: 0, ids: [] });
@@ -552,7 +587,9 @@ Deno.test("nothing leaves a group ahead if the first event has another version",
   await change(opened, first!, (record) => ({ ...record, requestId: "other" }));
   const dead = { ...buried(first!.record, "no", Date.now()), progress: ["x".repeat(30_000)] };
   const member = (record: EventRecord) => ({ after: settledWith(record, dead) });
-  const refused = await change(opened, first!, () => dead, { leave: { through: 39, member } });
+  const refused = await change(opened, first!, () => dead, {
+    leave: { through: 39, member, head: movedUp },
+  });
   assertEquals(refused.ok || [refused.why, refused.found?.record?.requestId], ["event", "other"]);
   assertEquals((await membersOf(opened)).size, 40);
 });
@@ -632,7 +669,7 @@ Deno.test("an event leaves its group by a move", async () => {
   await joinGroup(opened, ["a", "b"]);
   const [via] = await readDue(opened);
   const move = { event: via!, afterMs: 60_000, via, leavesGroup: true };
-  assert((await opened.engine.apply(work({ moves: [move] }))).ok);
+  assert((await opened.engine.apply(work({ moves: [move], leave: { head: movedUp } }))).ok);
   assertEquals((await readDue(opened)).map(({ id }) => id), ["b"]);
 });
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { exportEvents } from "../../../../events/mod.ts";
-import { memoryStore, type StoreUnderTest } from "../_stores.ts";
-import { damage, setValue } from "../_values.ts";
+import { memoryStore, type StoreUnderTest } from "./_stores.ts";
+import { damage, setValue } from "./_values.ts";
 
 const HOUR_MS = 3_600_000;
 

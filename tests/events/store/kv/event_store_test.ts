@@ -1,9 +1,10 @@
 import { assertEquals } from "@std/assert";
 import { openEventStore } from "../../../../events/mod.ts";
-import { claimOne, delivery, keysOf, later, recordKey } from "../_events.ts";
-import { memoryStore, testStore, testStoreInOneProcess } from "../_stores.ts";
+import { claimOne, delivery, later } from "../_events.ts";
+import { keysOf, recordKey } from "./_keys.ts";
+import { memoryStore, testStore, testStoreInOneProcess } from "./_stores.ts";
 import { deleteUploads } from "../_tidying.ts";
-import { damage, setValue } from "../_values.ts";
+import { damage, setValue } from "./_values.ts";
 
 testStore("tidy() deletes what a crashed upload left", async ({ kv, store }) => {
   await setValue(kv, ["events", "upload", "p1"], { startedAt: Date.now() - 1_000, chunks: 2 });

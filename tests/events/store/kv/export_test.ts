@@ -5,7 +5,7 @@ import { withFolder } from "../../../_folder.ts";
 import { delivery, drain } from "../_events.ts";
 import { testDenokv } from "./_denokv.ts";
 import { contentOf, importLines, linesOf, storeAll } from "../_moving.ts";
-import { memoryStore } from "../_stores.ts";
+import { memoryStore } from "./_stores.ts";
 
 /** The ids of the events in lines, in their order. */
 const idsIn = (lines: readonly string[]) => lines.map((line) => JSON.parse(line).record.id);

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { openEventStore } from "../../../../events/mod.ts";
 import { WallClock } from "../../../_wall_clock.ts";
 import { claimOne, delivery, listed } from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
+import { memoryStore } from "./_stores.ts";
 
 Deno.test("replayAll() leaves an event that died again meanwhile", async () => {
   await using sut = await memoryStore();

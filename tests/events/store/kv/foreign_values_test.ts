@@ -6,10 +6,11 @@ import { listNamespaces } from "../../../../events/store/kv/namespaces.ts";
 import { withFolder } from "../../../_folder.ts";
 import { testWith } from "../../../_permissions.ts";
 import { openSqlite } from "../../../_sqlite.ts";
-import { buryAll, claimAll, claimOne, delivery, idsOf, makeDue } from "../_events.ts";
-import { type LoggedStore, loggedStore } from "../_stores.ts";
+import { buryAll, claimAll, claimOne, delivery, idsOf } from "../_events.ts";
+import { makeDue } from "./_keys.ts";
+import { type LoggedStore, loggedStore } from "./_stores.ts";
 import { deleteUploads, repairGroups, repairTimes, trimPayloads } from "../_tidying.ts";
-import { setValue } from "../_values.ts";
+import { setValue } from "./_values.ts";
 
 /**
  * Values below the namespace of a store that Deno itself cannot read: what another program has written with a newer

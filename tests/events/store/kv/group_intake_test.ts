@@ -1,10 +1,10 @@
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import { changedKv, failingOnce, withOperations } from "../../../../dev/harness/faulty_kv.ts";
 import { type EventStore, openEventStore } from "../../../../events/mod.ts";
-import { NoTurnError } from "../../../../events/store/event_store.ts";
+import { NoTurnError } from "../../../../events/store/engine.ts";
 import { holdCommits, letGo, limitChecks } from "./_commits.ts";
 import { delivery, drain } from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
+import { memoryStore } from "./_stores.ts";
 
 const IDS = Array.from({ length: 60 }, (_, i) => `d${String(i).padStart(2, "0")}`);
 

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { EventStore, StoreInspector } from "../../../../events/mod.ts";
 import { claimOne, delivery } from "../_events.ts";
-import { memoryStore, testStoreInOneProcess } from "../_stores.ts";
+import { memoryStore, testStoreInOneProcess } from "./_stores.ts";
 
 function testInspector(
   name: string,

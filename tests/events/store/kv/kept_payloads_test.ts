@@ -1,10 +1,11 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type EventStore, openEventStore } from "../../../../events/mod.ts";
 import { until } from "../../worker/_worker.ts";
-import { claimOne, delivery, keysOf } from "../_events.ts";
-import { memoryStore, testStore } from "../_stores.ts";
+import { claimOne, delivery } from "../_events.ts";
+import { keysOf } from "./_keys.ts";
+import { memoryStore, testStore } from "./_stores.ts";
 import { trimPayloads } from "../_tidying.ts";
-import { setNewer, setValue } from "../_values.ts";
+import { setNewer, setValue } from "./_values.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -81,4 +82,13 @@ Deno.test("an entry that another version wrote is left to it", async () => {
   const store = await openEventStore(sut.kv);
   assertEquals(await trimPayloads(store), 1);
   assertEquals((await keysOf(sut.kv, "kept")).length, 2);
+});
+
+Deno.test("an event is not settled while the sum cannot be added to", async () => {
+  await using sut = await memoryStore({ keepPayloads: { forMs: DAY_MS, maxBytes: 1_000 } });
+  await sut.store.accept(delivery("d1"));
+  const lease = await claimOne(sut.store);
+  await sut.kv.set(["events", "keptBytes"], "x");
+  await assertRejects(() => sut.store.complete(lease));
+  assertEquals((await sut.store.get("d1"))?.state, "running");
 });

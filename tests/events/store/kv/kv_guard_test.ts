@@ -11,7 +11,7 @@ import { testWith } from "../../../_permissions.ts";
 import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
 import { until } from "../../../../dev/harness/until.ts";
 import { claimOne, delivery } from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
+import { memoryStore } from "./_stores.ts";
 import type { KvStore } from "../../../_kv_handlers.ts";
 
 const ADVICE =

@@ -1,10 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { type EventRecord, type EventStore, openEventStore } from "../../../../events/mod.ts";
 import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
-import { claimAll, claimOne, delivery, drain, keysOf, recordKey } from "../_events.ts";
-import { testStore } from "../_stores.ts";
+import { claimAll, claimOne, delivery, drain } from "../_events.ts";
+import { keysOf, recordKey } from "./_keys.ts";
+import { testStore } from "./_stores.ts";
 import { repairTimes } from "../_tidying.ts";
-import { changeValue, setValue, valueAt } from "../_values.ts";
+import { changeValue, setValue, valueAt } from "./_values.ts";
 
 interface Sut {
   readonly kv: Deno.Kv;

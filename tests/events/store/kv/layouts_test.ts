@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type EventStore, openEventStore } from "../../../../events/mod.ts";
-import { claimAll, idsOf, keysOf } from "../_events.ts";
+import { claimAll, idsOf } from "../_events.ts";
+import { keysOf } from "./_keys.ts";
 import { STORED } from "./_stored.ts";
 import { repairGroups, repairTimes } from "../_tidying.ts";
 

@@ -1,9 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { EventStore } from "../../../../events/mod.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
-import { claimAll, claimOne, delivery, keysOf } from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
-import { damage, setNewer, setValue } from "../_values.ts";
+import { claimAll, claimOne, delivery } from "../_events.ts";
+import { keysOf } from "./_keys.ts";
+import { memoryStore } from "./_stores.ts";
+import { damage, setNewer, setValue } from "./_values.ts";
 
 /** Checks that nothing is done for an id whose entry cannot be read, and that this is left as it is. */
 async function assertStops(kv: Deno.Kv, store: EventStore, id: string): Promise<void> {
@@ -50,4 +51,15 @@ Deno.test("an event whose id's entry cannot be read is handled, and purged", asy
   assert(await store.complete(await claimOne(store)));
   assertEquals((await store.purge({})).changed, 1);
   assertEquals(await keysOf(kv, "event"), []);
+});
+
+Deno.test("a lease is recovered although the entry of its id is gone, or another event's", async () => {
+  await using sut = await memoryStore();
+  await sut.store.accept(delivery("d1"));
+  const lease = await claimOne(sut.store);
+  const [key] = await keysOf(sut.kv, "id");
+  await sut.kv.delete(key!);
+  assertEquals((await sut.store.recover(lease))?.version, lease.version);
+  await setValue(sut.kv, key!, 5);
+  assertEquals((await sut.store.recover(lease))?.version, lease.version);
 });

@@ -2,8 +2,9 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { EventList, EventStore, ListOptions } from "../../../../events/mod.ts";
 import { encodeValue } from "../../../../events/store/value_codec.ts";
 import { MonotonicClock } from "../../../_monotonic_clock.ts";
-import { claimAll, claimOne, countReads, delivery, listed, pagesOf } from "../_events.ts";
-import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "../_stores.ts";
+import { claimAll, claimOne, delivery, listed, pagesOf } from "../_events.ts";
+import { countReads } from "./_keys.ts";
+import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
 
 const HOUR_MS = 3_600_000;
 

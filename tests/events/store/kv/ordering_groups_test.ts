@@ -2,20 +2,11 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { EventStore, Lease } from "../../../../events/mod.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
 import { testKv } from "../../../_kvs.ts";
-import {
-  assertNothingWaits,
-  claimAll,
-  claimOne,
-  countReads,
-  delivery,
-  drain,
-  idsOf,
-  keysOf,
-  recordKey,
-} from "../_events.ts";
-import { loggedStore, withLoggedStore } from "../_stores.ts";
+import { claimAll, claimOne, delivery, drain, idsOf } from "../_events.ts";
+import { assertNothingWaits, countReads, keysOf, recordKey } from "./_keys.ts";
+import { loggedStore, withLoggedStore } from "./_stores.ts";
 import { repairGroups } from "../_tidying.ts";
-import { changeValue, damage, setNewer, setValue } from "../_values.ts";
+import { changeValue, damage, setNewer, setValue } from "./_values.ts";
 
 const GROUP: Deno.KvKey = ["events", "lane", "key"];
 

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type CommitEffects, defineApp, github, openEventStore } from "../../../../mod.ts";
 import { forgeDelivery, startTestBot } from "../../../../testing/mod.ts";
 import { claimOne, delivery } from "../_events.ts";
-import { testStoreInOneProcess } from "../_stores.ts";
+import { testStoreInOneProcess } from "./_stores.ts";
 
 type Effects = CommitEffects<Deno.AtomicOperation>;
 

@@ -3,7 +3,7 @@ import { repeating } from "../../../../dev/harness/faulty_kv.ts";
 import { type EventStoreOptions, openEventStore } from "../../../../events/mod.ts";
 import { byLength } from "../../../_length.ts";
 import { assertMoves, forAll, SOME } from "../_histories.ts";
-import { memoryStore, type StoreUnderTest } from "../_stores.ts";
+import { memoryStore, type StoreUnderTest } from "./_stores.ts";
 
 /** Opens a store in memory some of whose commits are repeated, as by a client that gets no answer. */
 async function repeatingStore(

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { readAll, readNear } from "../../../../events/store/kv/_reads.ts";
-import { countReads } from "../_events.ts";
-import { setValue } from "../_values.ts";
+import { countReads } from "./_keys.ts";
+import { setValue } from "./_values.ts";
 
 const COUNT = 60;
 

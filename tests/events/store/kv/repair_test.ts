@@ -1,10 +1,23 @@
 import { assert, assertEquals } from "@std/assert";
-import { delivery, keysOf, makeDue } from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
+import { FakeTime } from "@std/testing/time";
+import { claimAll, delivery, idsOf } from "../_events.ts";
+import { keysOf, makeDue } from "./_keys.ts";
+import { memoryStore } from "./_stores.ts";
 import { repairTimes } from "../_tidying.ts";
-import { changeValue } from "../_values.ts";
+import { changeValue } from "./_values.ts";
 
 const MINUTE_MS = 60_000;
+
+/** Does something by a clock that is ahead, as it was before it was set back. */
+async function ahead<T>(byMs: number, fn: () => Promise<T>): Promise<T> {
+  const { now } = Date;
+  Date.now = () => now() + byMs;
+  try {
+    return await fn();
+  } finally {
+    Date.now = now;
+  }
+}
 
 Deno.test("tidy() brings an event forward that a clock ahead has put off", async () => {
   await using sut = await memoryStore();
@@ -46,4 +59,30 @@ Deno.test("tidy() with a limit goes on where it ended, and reads no more than th
   }
   // One more tells where to go on; after the last entry, the first ones come again.
   assertEquals(rounds, [11, 11, 10, 11]);
+});
+
+Deno.test("tidy() with a limit finds each wrong entry, and then all of them at once", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  for (let i = 1; i <= 30; i++) await store.emit("jobs", "later", {}, { delayMs: i * MINUTE_MS });
+  await ahead(25.5 * MINUTE_MS, () => store.accept(delivery("near")));
+  await ahead(90 * MINUTE_MS, () => store.accept(delivery("far")));
+  const repaired: number[] = [];
+  for (let i = 0; i < 3; i++) repaired.push(await repairTimes(store, 10));
+  assertEquals(repaired, [0, 0, 2]);
+  assertEquals(idsOf(await claimAll(store)).toSorted(), ["far", "near"]);
+});
+
+Deno.test("tidy() with a limit passes any number of entries of one time", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const start = Date.now();
+  {
+    using _ahead = new FakeTime(start + 2 * MINUTE_MS);
+    await store.accept(delivery("d1"));
+  }
+  using _clock = new FakeTime(start);
+  for (let i = 0; i < 25; i++) await store.emit("jobs", "later", {}, { delayMs: MINUTE_MS });
+  assertEquals(await repairTimes(store, 3), 0);
+  assertEquals(await repairTimes(store, 3), 1);
 });

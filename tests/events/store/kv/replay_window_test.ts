@@ -1,9 +1,10 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import type { AcceptResult, EventStore } from "../../../../events/mod.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
-import { delivery, keysOf } from "../_events.ts";
-import { testStoreInOneProcess } from "../_stores.ts";
-import { setNewer, setValue } from "../_values.ts";
+import { delivery } from "../_events.ts";
+import { keysOf } from "./_keys.ts";
+import { testStoreInOneProcess } from "./_stores.ts";
+import { setNewer, setValue } from "./_values.ts";
 
 const HOUR_MS = 3_600_000;
 

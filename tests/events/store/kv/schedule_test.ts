@@ -1,9 +1,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { testKv } from "../../../_kvs.ts";
-import { claimAll, delivery, idsOf, keysOf } from "../_events.ts";
-import { loggedStore, withLoggedStore } from "../_stores.ts";
+import { claimAll, delivery, idsOf } from "../_events.ts";
+import { keysOf } from "./_keys.ts";
+import { loggedStore, withLoggedStore } from "./_stores.ts";
 import { repairTimes } from "../_tidying.ts";
-import { setNewer, setValue } from "../_values.ts";
+import { setNewer, setValue } from "./_values.ts";
 
 /** Values that no version up to this one has written as an entry of the schedule. */
 const UNKNOWN_VALUES: readonly unknown[] = [

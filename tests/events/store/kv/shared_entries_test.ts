@@ -2,9 +2,10 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type EventStore, type Lease, openEventStore } from "../../../../events/mod.ts";
 import { until } from "../../../../dev/harness/until.ts";
 import { WallClock } from "../../../_wall_clock.ts";
-import { delivery, idsOf, keysOf, recordKey } from "../_events.ts";
-import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "../_stores.ts";
-import { setNewer, setValue, valueAt } from "../_values.ts";
+import { delivery, idsOf } from "../_events.ts";
+import { keysOf, recordKey } from "./_keys.ts";
+import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
+import { setNewer, setValue, valueAt } from "./_values.ts";
 
 const IDS = ["d1", "d2", "d3", "d4", "d5"];
 
@@ -126,8 +127,8 @@ Deno.test("a worker whose clock has jumped leaves a group alone", async () => {
   const options = { limit: 100, owner: "other", leaseMs: 30_000, takeOver: false };
   assertEquals(await sut.store.claim(options), []);
   for (const lease of leases) assert(await sut.store.complete(lease));
-  assertEquals(await takeOver(sut.store), []);
   assertEquals(await due(), []);
+  assertEquals(await takeOver(sut.store), []);
 });
 
 Deno.test("an event of a group that cannot be read is reported once, and put off", async () => {

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { EventStore, ListedState } from "../../../../events/mod.ts";
-import { testStore } from "../_stores.ts";
-import { damage, setNewer } from "../_values.ts";
+import { testStore } from "./_stores.ts";
+import { damage, setNewer } from "./_values.ts";
 
 /** Sets states, each by its intake and its key; an empty intake is none. */
 async function set(store: EventStore, states: readonly string[][]) {

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { delivery } from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
+import { memoryStore } from "./_stores.ts";
 
 Deno.test("oldestDueAt() takes one reading of a few entries of the schedule", async () => {
   const { kv, store } = await memoryStore();

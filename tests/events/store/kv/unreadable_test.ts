@@ -1,16 +1,8 @@
 import { assertEquals } from "@std/assert";
-import {
-  buryAll,
-  claimAll,
-  claimOne,
-  delivery,
-  idsOf,
-  keysOf,
-  listed,
-  recordKey,
-} from "../_events.ts";
-import { memoryStore, testStore } from "../_stores.ts";
-import { changeValue, damage, setNewer, setValue } from "../_values.ts";
+import { buryAll, claimAll, claimOne, delivery, idsOf, listed } from "../_events.ts";
+import { keysOf, recordKey } from "./_keys.ts";
+import { memoryStore, testStore } from "./_stores.ts";
+import { changeValue, damage, setNewer, setValue } from "./_values.ts";
 
 /** Makes an event's record one of another version. Returns what makes it again of this one. */
 async function makeNewer(kv: Deno.Kv, id: string): Promise<() => Promise<void>> {

@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
-import { keysOf } from "../_events.ts";
-import { memoryStore } from "../_stores.ts";
+import { keysOf } from "./_keys.ts";
+import { memoryStore } from "./_stores.ts";
 import { deleteUploads } from "../_tidying.ts";
-import { changeValue, setValue, valueAt } from "../_values.ts";
+import { changeValue, setValue, valueAt } from "./_values.ts";
 
 /** Values that no version has written as the mark of an upload. */
 const UNKNOWN = [null, 5, "x", {}, { startedAt: 1 }, { startedAt: 1, chunks: 1e9 }];

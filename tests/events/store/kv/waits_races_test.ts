@@ -3,8 +3,9 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type EventRecord, type EventStore, openEventStore } from "../../../../events/mod.ts";
 import { wakeOf } from "../../../../events/store/waits.ts";
 import { changedKv, failingOnce, withOperations } from "../../../../dev/harness/faulty_kv.ts";
-import { claimAll, claimOne, delivery, keysOf, later } from "../_events.ts";
-import { memoryStore, type StoreUnderTest } from "../_stores.ts";
+import { claimAll, claimOne, delivery, later } from "../_events.ts";
+import { keysOf } from "./_keys.ts";
+import { memoryStore, type StoreUnderTest } from "./_stores.ts";
 
 const NAME = "approval:1";
 

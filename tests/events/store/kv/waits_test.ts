@@ -6,10 +6,11 @@ import {
   openEventStore,
 } from "../../../../events/mod.ts";
 import { wakeOf } from "../../../../events/store/waits.ts";
-import { claimAll, claimOne, delivery, keysOf, later, makeDue, recordKey } from "../_events.ts";
-import { testStore, testStoreInOneProcess } from "../_stores.ts";
+import { claimAll, claimOne, delivery, later } from "../_events.ts";
+import { keysOf, makeDue, recordKey } from "./_keys.ts";
+import { testStore, testStoreInOneProcess } from "./_stores.ts";
 import { repairTimes } from "../_tidying.ts";
-import { changeValue, setNewer, valueAt } from "../_values.ts";
+import { changeValue, setNewer, valueAt } from "./_values.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -1,8 +1,8 @@
-import { type EventStoreOptions, type LogRecord, openEventStore } from "../../../events/mod.ts";
-import { openStore, testKind } from "./contract/_contract.ts";
-import type { PlaceKind } from "./engines/_engine.ts";
-import { KV, type KvPlace } from "./engines/kv.ts";
-import type { KvStore } from "../../_kv_handlers.ts";
+import { type EventStoreOptions, type LogRecord, openEventStore } from "../../../../events/mod.ts";
+import { openStore, testKind } from "../contract/_contract.ts";
+import type { PlaceKind } from "../engines/_engine.ts";
+import { KV, type KvPlace } from "../engines/kv.ts";
+import type { KvStore } from "../../../_kv_handlers.ts";
 
 /** A store on a KV of its own, closed when it goes out of scope. */
 export interface StoreUnderTest extends AsyncDisposable {

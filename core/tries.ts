@@ -1,4 +1,4 @@
-import { sleep } from "../../core/timeouts.ts";
+import { sleep } from "./timeouts.ts";
 
 /** Time during which a change is tried again: the sender of a webhook has to be answered within 10 s. */
 const TRY_MS = 4_500;
@@ -10,32 +10,28 @@ const MAX_PAUSE_MS = 50;
  * Tries again while others change what a change depends on. The pauses grow and are random: without them, a
  * change that takes more steps than the others would lose each time.
  *
- * @param attempt Makes a try, and gets whether it is the first; undefined if others were faster.
+ * @param attempt Makes a try. Returns undefined if others were faster.
  * @returns The result of the try that succeeded.
  * @throws {Error} If none succeeds in time.
  */
-export async function untilDone<T>(
-  attempt: (isFirst: boolean) => Promise<T | undefined>,
-): Promise<T> {
+export async function untilDone<T>(attempt: () => Promise<T | undefined>): Promise<T> {
   const tries = new Tries();
   for (;; await tries.next()) {
-    const result = await attempt(tries.isFirst);
+    const result = await attempt();
     if (result !== undefined) return result;
   }
 }
 
 /** The tries of a change, see {@linkcode untilDone}. */
 export class Tries {
-  /** True until the first one has failed. */
-  isFirst = true;
-  #start = 0;
+  /** The time of the first failure, by the monotonic clock. */
+  #start: number | undefined;
   #pauseMs = 0;
 
   /** Waits until the next try. Throws if they have taken too long. */
   async next(): Promise<void> {
     // The first one costs no look at the clock: nearly all changes need no other.
-    if (this.isFirst) this.#start = performance.now();
-    this.isFirst = false;
+    this.#start ??= performance.now();
     if (performance.now() - this.#start > TRY_MS) {
       throw new Error(`Others changed the same event or group for ${TRY_MS} ms`);
     }
