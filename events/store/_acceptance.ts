@@ -30,7 +30,7 @@ import type {
 import type { EventRecord } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
 import { isEventId, isTime, wrongMemberOf } from "./record_shape.ts";
-import { type AcceptResult, newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
+import { newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
 import { UndecodableError } from "./value_codec.ts";
 
 /** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */
@@ -41,6 +41,8 @@ const TURN = { withinMs: 4_500 } as const;
  * store: after that its process has died, or the store did not take it.
  */
 const PENDING_MS = 6_000;
+
+type Refused = Extract<Applied, { readonly ok: false }>;
 
 /** A delivery that is stored. */
 interface NewEvent {
@@ -76,17 +78,21 @@ export class Acceptance {
       const first = await firstIdOf(this.#core, delivery, id, windowMs);
       if (first !== null) return { id: first, duplicate: true };
     }
+    const { intake, platform } = delivery;
+    const note = this.#sources.noteOf(intake, platform);
+    const isLarge = payload.size > engine.limits.bodyBytes;
+    const body = isLarge ? undefined : delivery.body;
     const record = accepted(delivery, id, payload, engine.now());
-    if (payload.size <= engine.limits.bodyBytes) {
-      return await this.#accept(record, null, delivery, delivery.body);
-    }
+    const event: NewEvent = { record, delivery, body, note };
     // An upload takes many writes, and a duplicate needs none.
-    const found = await this.#find(id);
+    const found = isLarge ? await this.#find(id) : null;
     if (isLive(found?.record)) return { id, duplicate: true };
-    await engine.upload(payload, delivery.body);
-    const result = await this.#accept(record, found, delivery);
-    if (result.duplicate) await engine.apply({ drops: [payload], urgency: "work" });
-    return result;
+    if (isLarge) await engine.upload(payload, delivery.body);
+    const applied = await this.#store(found, event);
+    const isStored = applied.ok || await this.#storeAgain(event, applied);
+    if (isStored && note) this.#sources.noted([intake]);
+    if (!isStored && isLarge) await engine.apply({ drops: [payload], urgency: "work" });
+    return { id, duplicate: !isStored };
   };
 
   /** Queues a dead event again, or a done one whose payload is kept, as the last of its ordering group. */
@@ -107,30 +113,23 @@ export class Acceptance {
       return (await arrive(this.#core, event, { ...kept, urgency: "work" })).ok || undefined;
     });
 
-  /** Makes an event visible, unless its id is known. */
-  async #accept(
-    record: EventRecord,
-    expected: Stored | Unreadable | null,
-    delivery: Delivery,
-    body?: Bytes,
-  ): Promise<AcceptResult> {
-    const { id, intake, platform } = record;
-    const note = this.#sources.noteOf(intake, platform);
-    let tries: Tries | undefined;
-    for (let found = expected;; await (tries ??= new Tries()).next()) {
-      const applied = found
-        ? await this.#replace(found, { record, delivery, body, note })
-        : await this.#store({ id, must: "absent" }, { record, delivery, body, note });
-      if (applied.ok) {
-        if (note) this.#sources.noted([intake]);
-        return { id, duplicate: false };
-      }
-      found = applied.found ?? await this.#find(id);
-      if (isLive(found?.record)) return { id, duplicate: true };
+  /** Stores an event that was refused, unless its id is known. */
+  async #storeAgain(event: NewEvent, refused: Refused): Promise<boolean> {
+    for (const tries = new Tries();; await tries.next()) {
+      const found = refused.found ?? await this.#find(event.record.id);
+      if (isLive(found?.record)) return false;
+      const applied = await this.#store(found, event);
+      if (applied.ok) return true;
+      refused = applied;
     }
   }
 
-  /** Stores an event that replaces a dead or an ignored one with the same id. */
+  /** Tries to store an event, in the place of one with the same id that is dead or was ignored. */
+  #store(found: Stored | Unreadable | null, event: NewEvent): Promise<Applied> {
+    if (found) return this.#replace(found, event);
+    return this.#arrive({ id: event.record.id, must: "absent" }, event);
+  }
+
   async #replace(found: Stored | Unreadable, event: NewEvent): Promise<Applied> {
     const { record: before } = found;
     if (!before) {
@@ -139,26 +138,21 @@ export class Acceptance {
     }
     const kept = before.state === "done" ? await this.#kept.drop(before) : undefined;
     const record = redelivered(event.record, before);
-    return await this.#store(found, { ...event, record }, kept);
+    return await this.#arrive(found, { ...event, record }, kept);
   }
 
-  /** Stores an event, which the local worker takes if it has room. */
-  #store(
+  /** Makes the change that stores an event. The local worker takes it if it has room. */
+  #arrive(
     before: Put["before"],
     { record, delivery, body, note }: NewEvent,
     kept?: Dropping,
   ): Promise<Applied> {
     const orderingKey = delivery.orderingKey ?? null;
     const cells = note && kept ? [...note, ...kept.cells] : note ?? kept?.cells;
-    const more = {
-      cells,
-      sums: kept?.sums,
-      drops: kept?.drops,
-      urgency: "intake",
-      turn: TURN,
-    } as const;
+    const { sums, drops } = kept ?? {};
+    const beside = { cells, sums, drops, urgency: "intake", turn: TURN } as const;
     const handOff = new LocalHandOff(this.#core, delivery);
-    return arrive(this.#core, { before, record, orderingKey, body }, more, handOff);
+    return arrive(this.#core, { before, record, orderingKey, body }, beside, handOff);
   }
 
   async #find(id: string): Promise<Stored | Unreadable | null> {

@@ -48,6 +48,8 @@ const COVERED = { isCovered: true, isPart: true } as const;
 
 const PART = { isPart: true } as const;
 
+const NONE: readonly never[] = [];
+
 /** The versions of the entries of ids that lead to no event. */
 type Freed = Map<string, string | null>;
 
@@ -85,15 +87,13 @@ class Changes {
   }
 
   apply(change: KvChange): Promise<Applied> {
-    const { puts, urgency } = change;
-    if (!puts) return this.#apply(change);
-    let chosen = 0;
-    for (const put of puts) {
-      if (isChosen(put)) chosen++;
-      else if (urgency === "intake" && this.#recent.has(idOf(put))) {
-        return this.#takeInAgain(change);
-      }
+    const { puts = [], urgency } = change;
+    const [first] = puts;
+    if (first && urgency === "intake" && this.#recent.has(idOf(first))) {
+      return this.#takeInAgain(change);
     }
+    let chosen = 0;
+    for (const put of puts) if (isChosen(put)) chosen++;
     return chosen === 0 ? this.#apply(change) : this.#applyInTurn(change, chosen);
   }
 
@@ -211,7 +211,7 @@ class Attempt {
   readonly #at: Moment = { now: Date.now() };
   readonly #write = new Write();
   /** The events of the puts; null for one that is left out. */
-  readonly #events: (EventWrite | null)[] = [];
+  #events: readonly (EventWrite | null)[] = NONE;
   /** Reads that the events need before. */
   #readings: Promise<void>[] | undefined;
   /** The event that joins an ordering group. */
@@ -301,25 +301,26 @@ class Attempt {
     const { puts } = this.#change;
     if (!puts) return;
     const options = puts.some(isJoining) ? PART : undefined;
-    for (const put of puts) this.#addEvent(put, options, known);
+    this.#events = puts.map((put) => this.#addEvent(put, options, known));
   }
 
   #addEvent(
     put: Put,
     options: typeof PART | undefined,
     known: Set<string> | undefined,
-  ): void {
+  ): EventWrite | null {
     const { joins } = put;
     const event = new EventWrite(this.#parts, this.#change, put, this.#write, options);
-    const isLeftOut = known !== undefined && isChosen(put) && known.has(event.id);
-    this.#events.push(isLeftOut ? null : event);
-    if (isLeftOut) return;
-    // The same id again, in the same change.
-    if (known && isChosen(put)) known.add(event.id);
+    if (known && isChosen(put)) {
+      if (known.has(event.id)) return null;
+      // The same id may come again, in the same change.
+      known.add(event.id);
+    }
     if (joins !== undefined) this.#joining = { event, key: joins };
     const at = joins === undefined ? this.#at : behindOthers(this.#at, joins);
     this.#read(event.start(at, this.freed?.get(event.id) ?? null));
     this.#isLeaving ||= event.left !== undefined;
+    return event;
   }
 
   #read(reading: Promise<void> | void): void {
@@ -438,9 +439,7 @@ class Attempt {
   applied(version: string): Applied {
     const written = this.#events.map((event) => event && event.written(version));
     const record = this.#head;
-    return record
-      ? { ok: true, version, written, head: { record, version } }
-      : { ok: true, version, written };
+    return { ok: true, version, written, head: record && { record, version } };
   }
 
   /** Finds out whether the effects are to blame for an error: then nothing was made. */

@@ -186,10 +186,16 @@ export class SharedEntries {
   open(commit: Mutations, events: readonly LateRecord[]): string | undefined {
     if (events.length === 0) return undefined;
     const now = Date.now();
-    const lengths = events.map((each) => each.begin(now));
-    const sharing = events.filter((_, i) => lengths[i] !== undefined);
-    const leaseMs = lengths.find((ms) => ms !== undefined);
-    const isSame = lengths.every((ms) => ms === undefined || ms === leaseMs);
+    const sharing: LateRecord[] = [];
+    let leaseMs: number | undefined;
+    let isSame = true;
+    for (const each of events) {
+      const ms = each.begin(now);
+      if (ms === undefined) continue;
+      sharing.push(each);
+      isSame &&= leaseMs === undefined || ms === leaseMs;
+      leaseMs = ms;
+    }
     if (leaseMs === undefined || !isSame || sharing.length < 2) return undefined;
     const id = crypto.randomUUID();
     for (const each of sharing) each.share(id);
