@@ -2,60 +2,22 @@ import { assert, assertEquals } from "@std/assert";
 import type { Delivery, EventRecord, EventStore, Lease } from "../../../../events/mod.ts";
 import { exportEvents, importEvents } from "../../../../events/mod.ts";
 import { emissionOf } from "../../../../events/store/emission.ts";
-import { claimAll, claimOne, delivery, later, listed } from "../_events.ts";
+import {
+  acceptAll,
+  acceptTogether,
+  batchOf,
+  claimBatch,
+  claimed,
+  idsOf,
+  quiet,
+} from "../_batching.ts";
+import { claimAll, delivery, later, listed } from "../_events.ts";
 import {
   assertNothingWaits as assertNoneWaits,
   type StoreUnderTest,
   testStore,
   testStoreOnce,
 } from "./_contract.ts";
-
-/** A delivery that is handled together with others of its key that wait. */
-function quiet(id: string, more: Partial<Delivery> = {}): Delivery {
-  return { ...delivery(id, "{}", "key"), quietMs: 0, ...more };
-}
-
-/** Takes events in, one after the other. */
-async function acceptAll(store: EventStore, ids: readonly string[], more?: Partial<Delivery>) {
-  for (const id of ids) await store.accept(quiet(id, more));
-}
-
-/** Takes events in while another one of their key is handled, so that they wait without a clock. */
-async function acceptTogether(
-  store: EventStore,
-  ids: readonly string[],
-  more?: Partial<Delivery>,
-): Promise<void> {
-  await store.accept(delivery("before", "{}", "key"));
-  const lease = await claimOne(store);
-  if (ids.length <= 3) await acceptAll(store, ids, more);
-  else await Promise.all(ids.map((id) => store.accept(quiet(id, more))));
-  assert(await store.complete(lease));
-  await store.purge({ ids: ["before"] });
-}
-
-/** Claims until an event is due. */
-async function claimed(store: EventStore): Promise<Lease> {
-  for (;;) {
-    const [lease] = await claimAll(store);
-    if (lease) return lease;
-    await later(10);
-  }
-}
-
-const idsOf = (records: readonly { readonly id: string }[]) => records.map(({ id }) => id);
-
-/** The ids of a batch, the first one among them. */
-async function batchOf(store: EventStore, lease: Lease): Promise<string[]> {
-  return [lease.record.id, ...idsOf(await store.members(lease))];
-}
-
-/** Claims a batch of these events. */
-async function claimBatch(store: EventStore, ...ids: string[]): Promise<Lease> {
-  const lease = await claimed(store);
-  assertEquals(await batchOf(store, lease), ids);
-  return lease;
-}
 
 async function statesOf(store: EventStore, ...ids: string[]): Promise<(string | undefined)[]> {
   return await Promise.all(ids.map(async (id) => (await store.get(id))?.state));

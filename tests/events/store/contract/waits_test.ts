@@ -1,7 +1,8 @@
 /** Events that are parked until their name is woken. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import type { EventRecord, EventStore, Lease, LogRecord } from "../../../../events/mod.ts";
+import type { EventStore, LogRecord } from "../../../../events/mod.ts";
 import { waitOf, wakeOf } from "../../../../events/store/waits.ts";
+import { DAY_MS, NAME, park, recordOf, resultOf, wait } from "../_parking.ts";
 import { claimAll, claimOne, delivery, later } from "../_events.ts";
 import { WallClock } from "../../../_wall_clock.ts";
 import {
@@ -11,33 +12,6 @@ import {
   testStoreInOneProcess,
   testStoreOnce,
 } from "./_contract.ts";
-
-const DAY_MS = 86_400_000;
-
-const NAME = "approval:1";
-
-const wait = { name: NAME, timeoutMs: DAY_MS };
-
-async function recordOf(store: EventStore, id = "d1"): Promise<EventRecord> {
-  return (await store.get(id))!;
-}
-
-/** Takes an event in, and parks it. */
-async function park(
-  store: EventStore,
-  id = "d1",
-  key?: string,
-  timeoutMs = DAY_MS,
-): Promise<Lease> {
-  await store.accept(delivery(id, "{}", key));
-  const lease = await claimOne(store);
-  assert(await store.park(lease, { name: NAME, timeoutMs }));
-  return lease;
-}
-
-/** The result of the only wait of an event, as its value or "timed out". */
-const resultOf = ({ woken = [] }: EventRecord) =>
-  woken.map(({ value, timedOut }) => timedOut ? "timed out" : value);
 
 /** Checks that nothing but records and ids is left. */
 async function assertTidy(sut: Pick<StoreUnderTest, "place">): Promise<void> {

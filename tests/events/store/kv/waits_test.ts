@@ -1,42 +1,11 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import {
-  type EventRecord,
-  type EventStore,
-  type Lease,
-  openEventStore,
-} from "../../../../events/mod.ts";
+import { type EventRecord, type EventStore, openEventStore } from "../../../../events/mod.ts";
+import { DAY_MS, NAME, park, recordOf, resultOf, wait } from "../_parking.ts";
 import { claimAll, claimOne, delivery, later } from "../_events.ts";
 import { keysOf, makeDue, recordKey } from "./_keys.ts";
 import { repairTimes } from "../_tidying.ts";
 import { changeValue, setNewer, valueAt } from "./_values.ts";
 import { testInMemory, testStore } from "./_stores.ts";
-
-const DAY_MS = 86_400_000;
-
-const NAME = "approval:1";
-
-const wait = { name: NAME, timeoutMs: DAY_MS };
-
-async function recordOf(store: EventStore, id = "d1"): Promise<EventRecord> {
-  return (await store.get(id))!;
-}
-
-/** Takes an event in, and parks it. */
-async function park(
-  store: EventStore,
-  id = "d1",
-  key?: string,
-  timeoutMs = DAY_MS,
-): Promise<Lease> {
-  await store.accept(delivery(id, "{}", key));
-  const lease = await claimOne(store);
-  assert(await store.park(lease, { name: NAME, timeoutMs }));
-  return lease;
-}
-
-/** The result of the only wait of an event, as its value or "timed out". */
-const resultOf = ({ woken = [] }: EventRecord) =>
-  woken.map(({ value, timedOut }) => timedOut ? "timed out" : value);
 
 testStore("the id of a parked event is kept for as long as it waits", async ({ store }) => {
   await park(store);
