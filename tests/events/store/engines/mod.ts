@@ -5,6 +5,9 @@
  */
 import type { EngineUnderTest } from "./_engine.ts";
 import { KV } from "./kv.ts";
+import { SQLITE } from "./sqlite.ts";
 
 /** All engines. */
-export const ENGINES: readonly EngineUnderTest[] = [KV];
+export const ENGINES: readonly EngineUnderTest[] = Deno.env.get("ENGINES_ONLY") === "sqlite"
+  ? [SQLITE]
+  : [KV, SQLITE];

@@ -1,0 +1,436 @@
+import type {
+  Applied,
+  Bytes,
+  CellChange,
+  Change,
+  Due,
+  LeavingMember,
+  Move,
+  Put,
+  Stored,
+  SumChange,
+  Unreadable,
+  Version,
+} from "../engine.ts";
+import type { EventRecord } from "../event_record.ts";
+import { encodeCellKey } from "./_cell_key.ts";
+import { nameOf, readCell } from "./_cells.ts";
+import type { Connection } from "./_connection.ts";
+import { COLUMNS, eventOf, type EventRow, findRow, firstOf } from "./_rows.ts";
+
+/** Size of the parts of a payload, in bytes. */
+const PART_BYTES = 256 * 1024;
+
+type Refused = Extract<Applied, { readonly ok: false }>;
+
+/** Thrown to take back what was written of a change that is refused. */
+class RefusedError extends Error {
+  constructor(readonly refused: Refused) {
+    super(refused.why);
+  }
+}
+
+/** The rest of a put, of which its row follows. */
+type Writing = Pick<Put, "before" | "body" | "keeps" | "forMs" | "joins" | "via">;
+
+/** An event of a change: its put, and its row before; undefined for a new event. */
+interface Putting {
+  readonly put: Put;
+  readonly row: EventRow | undefined;
+}
+
+/**
+ * Makes a change in the transaction that is open. All that can refuse it is looked at before anything is written. Only
+ * effects, and events that leave their group together, may still refuse it then: those are made within a savepoint.
+ *
+ * @param db The connection.
+ * @param change The change.
+ * @param at The moment, and the version of what it writes.
+ * @returns The outcome. If it is refused, nothing was written.
+ */
+export function makeChange<TTx>(
+  db: Connection,
+  change: Change<TTx>,
+  at: { readonly now: number; readonly version: Version; readonly tx: TTx },
+): Applied {
+  const making = new ChangeMaking(db, change as Change, at.now, at.version);
+  const refused = making.check();
+  if (refused) return refused;
+  const { effects } = change;
+  if (!effects && !making.mayBeRefused) return making.write();
+  try {
+    return db.within(() => {
+      if (effects) callEffects(effects, at.tx);
+      return making.write();
+    });
+  } catch (error) {
+    if (error instanceof RefusedError) return error.refused;
+    throw error;
+  }
+}
+
+/** Calls a handler's writes. */
+function callEffects<TTx>(effects: (tx: TTx) => unknown, tx: TTx): void {
+  let result: unknown;
+  try {
+    result = effects(tx);
+  } catch (error) {
+    throw new RefusedError({ ok: false, why: "effects", error });
+  }
+  if (!(result instanceof Promise)) return;
+  // Nobody waits for it.
+  result.catch(() => {});
+  const error = new TypeError("The function must not be asynchronous: it runs in the transaction");
+  throw new RefusedError({ ok: false, why: "effects", error });
+}
+
+/** A change, while it is made. */
+class ChangeMaking {
+  readonly #db: Connection;
+  readonly #change: Change;
+  readonly #now: number;
+  readonly #version: Version;
+  /** The events of the puts; null for one that is left out. */
+  readonly #puttings: (Putting | null)[] = [];
+  /** The groups that events leave, and whether their first one does. */
+  #left: Map<string, boolean> | undefined;
+
+  constructor(db: Connection, change: Change, now: number, version: Version) {
+    this.#db = db;
+    this.#change = change;
+    this.#now = now;
+    this.#version = version;
+  }
+
+  /** Checks all that the change depends on. Returns the reason for which it is refused. */
+  check(): Refused | undefined {
+    const { puts, unchanged, cells, moves } = this.#change;
+    if (puts) {
+      for (const put of puts) {
+        const refused = this.#checkPut(put);
+        if (refused) return refused;
+      }
+    }
+    if (unchanged) {
+      for (const event of unchanged) {
+        const refused = this.#checkVersion(event.record.id, event.version);
+        if (refused) return refused;
+      }
+    }
+    if (moves) {
+      for (const { event, via } of moves) {
+        if (via && !leadsTo(this.#row(event.id), via)) return { ok: false, why: "via" };
+      }
+    }
+    if (cells?.some((cell) => !this.#isAsExpected(cell))) return { ok: false, why: "cell" };
+    return undefined;
+  }
+
+  /** True if it may be refused while it is written: a payload that was uploaded may be gone by now. */
+  get mayBeRefused(): boolean {
+    return this.#change.puts?.some(({ body, before }) => !body && "must" in before) ?? false;
+  }
+
+  /** Writes the change. */
+  write(): Applied {
+    const { moves, cells, sums, drops } = this.#change;
+    const written: (Stored | null)[] = this.#puttings.map((putting, i) =>
+      putting && putting.put.joins === undefined ? this.#put(putting, i === 0) : null
+    );
+    if (moves) { for (const move of moves) this.#leaveByMove(move); }
+    const head = this.#moveUp();
+    // An event that joins comes last: whether it is the first one depends on those that leave.
+    for (const [i, putting] of this.#puttings.entries()) {
+      if (putting?.put.joins !== undefined) written[i] = this.#join(putting, putting.put.joins);
+    }
+    if (moves) { for (const move of moves) this.#move(move); }
+    if (cells) this.#writeCells(cells);
+    if (sums) this.#addToSums(sums);
+    if (drops) { for (const { id } of drops) this.#deletePayload(id); }
+    return { ok: true, version: this.#version, written, head };
+  }
+
+  #checkPut(put: Put): Refused | undefined {
+    const { before, via } = put;
+    if ("must" in before) return this.#checkNew(put, before);
+    const row = this.#row(idOf(before));
+    if (row?.version !== before.version) {
+      return { ok: false, why: "event", found: row && eventOf(row) };
+    }
+    if (via && !leadsTo(row, via)) return { ok: false, why: "via" };
+    this.#puttings.push({ put, row });
+    return undefined;
+  }
+
+  #checkNew(
+    put: Put,
+    { id, must }: Extract<Put["before"], { readonly must: unknown }>,
+  ): Refused | undefined {
+    const row = must === "free" ? undefined : this.#row(id);
+    if (row && must !== "skip") return { ok: false, why: "id", found: eventOf(row) };
+    const payload = put.body ? undefined : put.keeps;
+    if (payload && !this.#hasPayload(payload.id)) return { ok: false, why: "payload" };
+    this.#puttings.push(row ? null : { put, row: undefined });
+    return undefined;
+  }
+
+  #checkVersion(id: string, version: Version): Refused | undefined {
+    const row = this.#row(id);
+    if (row?.version === version) return undefined;
+    return { ok: false, why: "event", found: row && eventOf(row) };
+  }
+
+  #isAsExpected({ key, version }: CellChange): boolean {
+    return version === undefined || readCell(this.#db, key, this.#now).version === version;
+  }
+
+  /** Makes a put that joins no group. Returns its event; null if it was deleted, or its id is known by now. */
+  #put({ put, row }: Putting, isFirst: boolean): Stored | null {
+    if (!row && this.#isKnownByNow(put)) return null;
+    const after = put.after?.({ now: this.#now }) ?? null;
+    if (row && leaves(row, after)) this.#leave(row, isFirst);
+    return this.#write(put, row, after);
+  }
+
+  /** Checks whether an earlier put of the same change has the id. */
+  #isKnownByNow({ before }: Put): boolean {
+    return this.#puttings.length > 1 && this.#row(idOf(before)) !== undefined;
+  }
+
+  /** Makes a put that joins a group. */
+  #join({ put, row }: Putting, key: string): Stored | null {
+    if (!row && this.#isKnownByNow(put)) return null;
+    const isFirst = firstOf(this.#db, key) === undefined;
+    const position = this.#nextPosition(key);
+    const after = put.after!({ now: this.#now, group: { key, position }, isFirst });
+    if (after.quiet) {
+      this.#db.run("update ordering_group set joined_at = ? where key = ?", this.#now, key);
+    }
+    return this.#write(put, row, after);
+  }
+
+  #nextPosition(key: string): number {
+    const sql = `insert into ordering_group (key, next) values (?, 1)
+      on conflict (key) do update set next = next + 1 returning next - 1 as position`;
+    return this.#db.one<{ position: number }>(sql, key)!.position;
+  }
+
+  /** Writes an event, and what follows for its payload. */
+  #write(put: Writing, row: EventRow | undefined, after: EventRecord | null): Stored | null {
+    const payload = after?.payload ?? put.keeps;
+    const old = row?.payload;
+    if (old && old !== payload?.id) this.#deletePayload(old);
+    if (!after) {
+      if (row) this.#db.run("delete from event where seq = ?", row.seq);
+      return null;
+    }
+    if (put.body) addPayload(this.#db, payload!.id, put.body);
+    else if (payload && payload.id !== old) this.#takeUpload(payload.id);
+    if (row) this.#update(put, row, after);
+    else this.#insert(put, after);
+    return { record: after, version: this.#version };
+  }
+
+  #insert(put: Writing, after: EventRecord): void {
+    const { group } = after;
+    this.#db.run(
+      `insert into event (id, received_at, state, own_due_at, other_due_at, group_key, position, payload, settled_at,
+        forget_at, version, record) values (?, ?, ?, ?, null, ?, ?, ?, ?, ?, ?, ?)
+      on conflict (id) do update set received_at = excluded.received_at, state = excluded.state,
+        own_due_at = excluded.own_due_at, other_due_at = null, group_key = excluded.group_key,
+        position = excluded.position, payload = excluded.payload, settled_at = excluded.settled_at,
+        forget_at = excluded.forget_at, version = excluded.version, record = excluded.record`,
+      ...[after.id, after.receivedAt, after.state, after.dueAt],
+      ...(put.joins === undefined || !group ? [null, null] : [group.key, group.position]),
+      ...[after.payload?.id ?? null, after.settledAt, this.#forgetAt(put, after)],
+      ...[this.#version, JSON.stringify(after)],
+    );
+  }
+
+  #update(put: Writing, row: EventRow, after: EventRecord): void {
+    const isOther = put.via !== undefined && put.via.at === row.other_due_at;
+    // A record may name a position that a move has taken from it: only joining gives one.
+    const isIn = put.joins !== undefined || !leaves(row, after);
+    const [key, position] = put.joins === undefined
+      ? [row.group_key, row.position]
+      : [after.group!.key, after.group!.position];
+    this.#db.run(
+      `update event set received_at = ?, state = ?, own_due_at = ?, other_due_at = ?, group_key = ?, position = ?,
+        payload = ?, settled_at = ?, forget_at = ?, version = ?, record = ? where seq = ?`,
+      ...[after.receivedAt, after.state, after.dueAt, isOther ? null : row.other_due_at],
+      ...(isIn ? [key, position] : [null, null]),
+      ...[after.payload?.id ?? null, after.settledAt, this.#forgetAt(put, after)],
+      ...[this.#version, JSON.stringify(after), row.seq],
+    );
+  }
+
+  #forgetAt({ forMs }: Writing, { state }: EventRecord): number | null {
+    return state === "done" && forMs !== undefined ? this.#now + forMs : null;
+  }
+
+  #takeUpload(id: string): void {
+    if (this.#db.run("update payload set uploaded_at = null where id = ?", id) > 0) return;
+    throw new RefusedError({ ok: false, why: "payload" });
+  }
+
+  #deletePayload(id: string): void {
+    this.#db.run("delete from payload where id = ?", id);
+  }
+
+  /**
+   * Notes that an event leaves its group. Those that leave together with it, if it is the first one, are written here.
+   * Only once all of a change have left is the next one of a group looked for.
+   */
+  #leave(row: EventRow, isFirstPut: boolean): void {
+    const { through, member } = this.#change.leave ?? {};
+    const key = row.group_key!;
+    const first = firstOf(this.#db, key)!;
+    this.#notice(key, row.seq === first.seq);
+    if (!isFirstPut || through === undefined || !member || row.seq !== first.seq) return;
+    const rows = this.#db.all<EventRow>(
+      `select ${COLUMNS} from event where group_key = ? and position > ? and position <= ? order by position`,
+      ...[key, row.position, through],
+    );
+    for (const each of rows) {
+      const { record } = eventOf(each);
+      // One that cannot be read stays, and holds the group.
+      if (record) this.#writeMember(each, member(record));
+    }
+  }
+
+  #writeMember(row: EventRow, { after, puts, cells, sums, ...rest }: LeavingMember): void {
+    this.#write({ before: { id: row.id, must: "free" }, ...rest }, row, after);
+    if (cells) this.#writeCells(cells);
+    if (sums) this.#addToSums(sums);
+    if (!puts) return;
+    for (const put of puts) {
+      if ("must" in put.before && !this.#row(put.before.id)) {
+        this.#write(put, undefined, put.after!({ now: this.#now }));
+      }
+    }
+  }
+
+  #notice(key: string, isFirst: boolean): void {
+    const left = this.#left ??= new Map();
+    left.set(key, isFirst || left.get(key) === true);
+  }
+
+  /** Makes the next event of each group due that its first one has left. Returns that of the first put's group. */
+  #moveUp(): Stored | undefined {
+    let head: Stored | undefined;
+    if (!this.#left) return undefined;
+    for (const [key, hasFirstLeft] of this.#left) {
+      const next = firstOf(this.#db, key);
+      if (!next) this.#db.run("delete from ordering_group where key = ?", key);
+      if (!next || !hasFirstLeft) continue;
+      const moved = this.#makeDue(next);
+      if (key === this.#firstKey) head = moved;
+    }
+    return head;
+  }
+
+  /** Makes the next event of a group due. One that cannot be read is due as it is, and holds the group. */
+  #makeDue(row: EventRow): Stored | undefined {
+    const { record, version } = eventOf(row);
+    if (!record) {
+      this.#db.run("update event set other_due_at = ? where seq = ?", this.#now, row.seq);
+      return undefined;
+    }
+    if (record.dueAt !== null) return undefined;
+    const after = this.#change.leave!.head(record, this.#now);
+    return this.#write({ before: { record, version } }, row, after)!;
+  }
+
+  #leaveByMove({ event, leavesGroup }: Move): void {
+    const row = leavesGroup ? this.#row(event.id) : undefined;
+    if (!row || row.group_key === null) return;
+    this.#notice(row.group_key, firstOf(this.#db, row.group_key)!.seq === row.seq);
+    this.#db.run("update event set group_key = null, position = null where seq = ?", row.seq);
+  }
+
+  #move({ event, afterMs, via }: Move): void {
+    const at = via?.at ?? null;
+    this.#db.run(
+      `update event set own_due_at = nullif(own_due_at, ?), other_due_at = coalesce(?, nullif(other_due_at, ?))
+      where id = ? and received_at = ?`,
+      ...[at, afterMs === null ? null : this.#now + afterMs, at, event.id, event.receivedAt],
+    );
+  }
+
+  #writeCells(cells: readonly CellChange[]): void {
+    for (const { key, after, forMs } of cells) {
+      if (after === undefined) continue;
+      const bytes = encodeCellKey(key);
+      if (after === null) this.#db.run("delete from cell where key = ?", bytes);
+      else {
+        this.#db.run(
+          "insert or replace into cell (key, name, value, forget_at, version) values (?, ?, ?, ?, ?)",
+          ...[bytes, nameOf(key), JSON.stringify(after)],
+          ...[forMs === undefined ? null : this.#now + forMs, this.#version],
+        );
+      }
+    }
+  }
+
+  #addToSums(sums: readonly SumChange[]): void {
+    for (const change of sums) {
+      const isSet = "to" in change;
+      this.#db.run(
+        `insert into cell (key, name, total, version) values (?, ?, ?, ?) on conflict (key) do update
+        set total = ${isSet ? "" : "total + "}excluded.total, version = excluded.version`,
+        ...[encodeCellKey(change.key), nameOf(change.key)],
+        ...[isSet ? change.to : change.by, this.#version],
+      );
+    }
+  }
+
+  get #firstKey(): string | null | undefined {
+    return this.#puttings[0]?.row?.group_key;
+  }
+
+  #hasPayload(id: string): boolean {
+    return this.#db.one("select 1 from payload where id = ? limit 1", id) !== undefined;
+  }
+
+  #row(id: string): EventRow | undefined {
+    return findRow(this.#db, id, this.#now);
+  }
+}
+
+/**
+ * Writes a payload.
+ *
+ * @param db The connection.
+ * @param id Its id.
+ * @param body The payload.
+ * @param uploadedAt Set if no event names it yet: the time, milliseconds since the epoch.
+ */
+export function addPayload(
+  db: Connection,
+  id: string,
+  body: Bytes,
+  uploadedAt: number | null = null,
+): void {
+  const sql = "insert into payload (id, part, body, uploaded_at) values (?, ?, ?, ?)";
+  let part = 0;
+  do {
+    const begin = part * PART_BYTES;
+    db.run(sql, id, part, body.subarray(begin, begin + PART_BYTES), uploadedAt);
+  } while (++part * PART_BYTES < body.byteLength);
+}
+
+/** Checks whether an event leaves its group if it gets a record. */
+function leaves({ group_key, position }: EventRow, after: EventRecord | null): boolean {
+  if (group_key === null) return false;
+  return after?.group?.key !== group_key || after.group.position !== position;
+}
+
+/** Checks whether an entry of the schedule leads to an event as it did when it was found. */
+function leadsTo(row: EventRow | undefined, { at, event }: Due): boolean {
+  if (!row) return event === undefined;
+  return row.own_due_at === at || row.other_due_at === at;
+}
+
+function idOf(before: Put["before"]): string {
+  return "must" in before ? before.id : before.record?.id ?? (before as Unreadable).id;
+}

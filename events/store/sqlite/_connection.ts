@@ -1,0 +1,124 @@
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { sleep } from "../../../core/timeouts.ts";
+
+/** A value of a row. */
+export type SqlValue = string | number | null | Uint8Array;
+
+/** A row, as a query returns it. */
+export type Row = Record<string, SqlValue>;
+
+/** Result codes of SQLite: https://sqlite.org/rescode.html. */
+const [BUSY, LOCKED, NO_MEMORY, READ_ONLY, IO_ERROR] = [5, 6, 7, 8, 10] as const;
+const [CORRUPT, FULL, CANNOT_OPEN, NO_DATABASE] = [11, 13, 14, 26] as const;
+
+/** Errors that are the fault of no statement. */
+const OF_DISK: ReadonlySet<number> = new Set([
+  ...[BUSY, LOCKED, NO_MEMORY, READ_ONLY, IO_ERROR, CORRUPT, FULL, CANNOT_OPEN, NO_DATABASE],
+]);
+
+/** Pause before another try while another connection has locked the file, in milliseconds. */
+const LOCKED_PAUSE_MS = 2;
+
+/** Longest time that other connections are waited for, in milliseconds. */
+const MAX_LOCKED_MS = 4_500;
+
+/** The low byte of a result code is the primary one. */
+const PRIMARY = 0xff;
+
+/**
+ * A connection to the file: its statements are prepared once.
+ *
+ * A transaction begins and ends within one turn of the event loop, so no two of a connection overlap, and what is read
+ * outside of one is committed.
+ */
+export class Connection {
+  readonly #db: DatabaseSync;
+  readonly #statements = new Map<string, StatementSync>();
+
+  constructor(db: DatabaseSync) {
+    this.#db = db;
+  }
+
+  /** Returns all rows of a query. */
+  all<T = Row>(sql: string, ...values: readonly SqlValue[]): T[] {
+    return this.#prepared(sql).all(...values as SqlValue[]) as T[];
+  }
+
+  /** Returns the first row of a query; undefined if there is none. */
+  one<T = Row>(sql: string, ...values: readonly SqlValue[]): T | undefined {
+    return this.#prepared(sql).get(...values as SqlValue[]) as T | undefined;
+  }
+
+  /** Runs a statement. Returns the number of rows that it has changed. */
+  run(sql: string, ...values: readonly SqlValue[]): number {
+    return this.#prepared(sql).run(...values as SqlValue[]).changes as number;
+  }
+
+  /** Begins a transaction that may write. */
+  async begin(): Promise<void> {
+    await this.whenFree(() => this.run("begin immediate"));
+  }
+
+  /** Tries again while another connection has locked the file. */
+  async whenFree<T>(work: () => T): Promise<T> {
+    for (const since = performance.now();; await sleep(LOCKED_PAUSE_MS)) {
+      try {
+        return work();
+      } catch (error) {
+        if (!isBusy(error) || performance.now() - since > MAX_LOCKED_MS) throw error;
+      }
+    }
+  }
+
+  commit(): void {
+    this.run("commit");
+  }
+
+  /** Ends a transaction without a change, if there is one still: some errors end it by themselves. */
+  rollback(): void {
+    try {
+      this.run("rollback");
+    } catch {
+      // It has ended.
+    }
+  }
+
+  /** Runs statements in a transaction that may be part of another one. Nothing of them is left if they throw. */
+  within<T>(work: () => T): T {
+    this.run("savepoint part");
+    try {
+      const result = work();
+      this.run("release part");
+      return result;
+    } catch (error) {
+      this.run("rollback to part");
+      this.run("release part");
+      throw error;
+    }
+  }
+
+  #prepared(sql: string): StatementSync {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = this.#db.prepare(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+}
+
+/** Checks for the error of a file that another connection has locked. */
+export function isBusy(error: unknown): boolean {
+  const code = codeOf(error) & PRIMARY;
+  return code === BUSY || code === LOCKED;
+}
+
+/** Checks for an error of the file or its disk, whatever was to be done. */
+export function isOfDisk(error: unknown): boolean {
+  return OF_DISK.has(codeOf(error) & PRIMARY);
+}
+
+/** Returns the result code of an error of SQLite; 0 if it is another error. */
+export function codeOf(error: unknown): number {
+  return (error as { errcode?: number } | null)?.errcode ?? 0;
+}

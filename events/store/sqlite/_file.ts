@@ -1,0 +1,130 @@
+import type { DatabaseSync } from "node:sqlite";
+import { sleep } from "../../../core/timeouts.ts";
+import { Connection } from "./_connection.ts";
+import { APPLICATION_ID, createTables, LAYOUT } from "./_schema.ts";
+
+/** Longest wait of a statement for a lock, in milliseconds: it holds the event loop meanwhile. */
+const BUSY_TIMEOUT_MS = 5;
+
+/** Pause between looks for what other processes have written, in milliseconds. */
+const LOOK_MS = 250;
+
+/** A file that is open. */
+export interface SqliteFile {
+  readonly db: Connection;
+  /** The database, for the effects of handlers and for reading. */
+  readonly handle: DatabaseSync;
+  /** The same object for each opening of the file in this process. */
+  readonly place: Place;
+  /** Writes to the disk what is committed; undefined if there is nothing to wait for. */
+  sync(): Promise<void> | undefined;
+  /** Calls back when another connection has written. Resolves when the file is closed. */
+  listen(wake: () => void): Promise<void>;
+  close(): void;
+}
+
+/** A file, for all who have opened it in this process. */
+interface Place {
+  /** The number of those. */
+  openings: number;
+}
+
+/** The files that are open in this process, by their paths. */
+const places = new Map<string, Place>();
+
+/**
+ * Opens a file, and makes its tables if it is empty.
+ *
+ * @param path The path, or `:memory:`.
+ * @returns The file.
+ * @throws {Error} If it cannot be opened, is no event store, or another version of the package has made it.
+ */
+export async function openSqliteFile(path: string): Promise<SqliteFile> {
+  const { DatabaseSync } = await import("node:sqlite");
+  const handle = new DatabaseSync(path);
+  const db = new Connection(handle);
+  try {
+    db.one(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    db.one("pragma auto_vacuum = incremental");
+    await db.whenFree(() => db.one("pragma journal_mode = wal"));
+    db.one("pragma synchronous = normal");
+    await prepareTables(db);
+    // Synced beside the event loop, which a sync by SQLite would hold.
+    const log = path === ":memory:" ? undefined : await Deno.open(`${path}-wal`, { write: true });
+    return new OpenFile(db, handle, log, path);
+  } catch (error) {
+    handle.close();
+    throw error;
+  }
+}
+
+class OpenFile implements SqliteFile {
+  readonly db: Connection;
+  readonly handle: DatabaseSync;
+  readonly place: Place;
+  readonly #log: Deno.FsFile | undefined;
+  readonly #path: string;
+  readonly #closing = new AbortController();
+
+  constructor(db: Connection, handle: DatabaseSync, log: Deno.FsFile | undefined, path: string) {
+    this.db = db;
+    this.handle = handle;
+    this.#log = log;
+    this.#path = path;
+    this.place = log && places.get(path) || { openings: 0 };
+    this.place.openings++;
+    if (log) places.set(path, this.place);
+  }
+
+  sync(): Promise<void> | undefined {
+    return this.#log?.syncData();
+  }
+
+  async listen(wake: () => void): Promise<void> {
+    const { signal } = this.#closing;
+    let seen = this.#dataVersion;
+    while (!signal.aborted) {
+      await sleep(LOOK_MS, signal).catch(() => {});
+      if (signal.aborted) return;
+      const version = this.#dataVersion;
+      if (version !== seen) wake();
+      seen = version;
+    }
+  }
+
+  /** Changes when another connection has written: https://sqlite.org/pragma.html#pragma_data_version. */
+  get #dataVersion(): number {
+    return this.db.one<{ data_version: number }>("pragma data_version")!.data_version;
+  }
+
+  close(): void {
+    this.#closing.abort();
+    if (--this.place.openings === 0) places.delete(this.#path);
+    this.#log?.close();
+    this.handle.close();
+  }
+}
+
+async function prepareTables(db: Connection): Promise<void> {
+  await db.begin();
+  try {
+    const { application_id: kind } = db.one<{ application_id: number }>("pragma application_id")!;
+    if (kind === APPLICATION_ID) checkLayout(db);
+    else if (kind === 0 && isEmpty(db)) createTables(db);
+    else throw new Error("it is a database of something else");
+    db.commit();
+  } catch (error) {
+    db.rollback();
+    throw error;
+  }
+}
+
+function isEmpty(db: Connection): boolean {
+  return db.one<{ n: number }>("select count(*) as n from sqlite_schema")!.n === 0;
+}
+
+function checkLayout(db: Connection): void {
+  const { user_version: layout } = db.one<{ user_version: number }>("pragma user_version")!;
+  if (layout === LAYOUT) return;
+  throw new Error(`it has layout ${layout}, and this version of the package reads ${LAYOUT}`);
+}

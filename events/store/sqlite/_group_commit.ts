@@ -1,0 +1,150 @@
+import { NoTurnError } from "../engine.ts";
+import { type Connection, isBusy } from "./_connection.ts";
+
+/** Longest time that a transaction takes before what is left waits for the next one, in milliseconds. */
+const MAX_TRANSACTION_MS = 8;
+
+/** Work that shares a transaction with other work. */
+interface Work<T> {
+  /** Set for a delivery, whose sender waits. */
+  readonly isIntake: boolean;
+  /** Longest wait for other work to share a transaction with, in milliseconds; 0 by default. */
+  readonly withinMs?: number | undefined;
+  /** Reads and writes. It is called again, alone, if the transaction that it shares fails. */
+  readonly run: (waitedMs: number) => T;
+  /** Returns the outcome if the transaction of this work alone fails; throws the error if it is not to blame. */
+  readonly failed?: ((error: unknown) => T) | undefined;
+}
+
+interface Waiting {
+  readonly work: Work<unknown>;
+  readonly since: number;
+  readonly done: PromiseWithResolvers<unknown>;
+}
+
+/**
+ * The group commit: work that waits at the same time is done in one transaction, and shares one sync of the disk.
+ *
+ * A transaction is committed without a sync (`synchronous=NORMAL`). The log of the file is synced afterwards, beside
+ * the event loop, and nothing is reported as done before. What comes meanwhile gathers for the next transaction. Others
+ * may see it earlier: after a power cut, what they have seen may be gone, and with it all that they have written since.
+ */
+export class GroupCommit {
+  readonly #db: Connection;
+  readonly #sync: () => Promise<void> | undefined;
+  #intake: Waiting[] = [];
+  #work: Waiting[] = [];
+  #isRunning = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /**
+   * @param db The connection.
+   * @param sync Writes to the disk what is committed; undefined if there is nothing to wait for.
+   */
+  constructor(db: Connection, sync: () => Promise<void> | undefined) {
+    this.#db = db;
+    this.#sync = sync;
+  }
+
+  /**
+   * Does work in a transaction.
+   *
+   * @param work The work.
+   * @returns Its result, once that is on the disk.
+   * @throws {NoTurnError} If other processes have locked the file for too long. Nothing was done.
+   */
+  run<T>(work: Work<T>): Promise<T> {
+    const done = Promise.withResolvers<unknown>();
+    (work.isIntake ? this.#intake : this.#work).push({ work, since: performance.now(), done });
+    if (!this.#isRunning) this.#start(work.withinMs ?? 0);
+    return done.promise as Promise<T>;
+  }
+
+  #start(withinMs: number): void {
+    if (withinMs > 0) {
+      this.#timer ??= setTimeout(() => this.#start(0), withinMs);
+      return;
+    }
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#isRunning = true;
+    queueMicrotask(() => void this.#runAll());
+  }
+
+  async #runAll(): Promise<void> {
+    for (let waiting = this.#take(); waiting.length > 0; waiting = this.#take()) {
+      await this.#commit(waiting);
+    }
+    this.#isRunning = false;
+  }
+
+  /** Takes what waits: deliveries and other work by turns, so that neither keeps the other waiting. */
+  #take(): Waiting[] {
+    const [intake, work] = [this.#intake, this.#work];
+    [this.#intake, this.#work] = [[], []];
+    if (work.length === 0) return intake;
+    if (intake.length === 0) return work;
+    const waiting: Waiting[] = [];
+    for (let i = 0; i < Math.max(intake.length, work.length); i++) {
+      if (i < intake.length) waiting.push(intake[i]!);
+      if (i < work.length) waiting.push(work[i]!);
+    }
+    return waiting;
+  }
+
+  /** Does work in as few transactions as there is time for. What fails together is done one by one. */
+  async #commit(waiting: readonly Waiting[]): Promise<void> {
+    let results: unknown[];
+    try {
+      await this.#begin();
+      results = this.#runWithin(waiting);
+    } catch (error) {
+      if (waiting.length === 1) return fail(waiting[0]!, error);
+      for (const each of waiting) await this.#commit([each]);
+      return;
+    }
+    const ended = waiting.slice(0, results.length);
+    try {
+      await this.#sync();
+      for (let i = 0; i < ended.length; i++) ended[i]!.done.resolve(results[i]);
+    } catch (error) {
+      for (const { done } of ended) done.reject(error);
+    }
+    if (ended.length < waiting.length) await this.#commit(waiting.slice(ended.length));
+  }
+
+  async #begin(): Promise<void> {
+    try {
+      await this.#db.begin();
+    } catch (error) {
+      if (isBusy(error)) throw new NoTurnError("another process has locked the file for too long");
+      throw error;
+    }
+  }
+
+  /** Does as much of the work as a transaction has time for. */
+  #runWithin(waiting: readonly Waiting[]): unknown[] {
+    const begun = performance.now();
+    const results: unknown[] = [];
+    try {
+      for (const { work, since } of waiting) {
+        results.push(work.run(begun - since));
+        if (performance.now() - begun > MAX_TRANSACTION_MS) break;
+      }
+      this.#db.commit();
+      return results;
+    } catch (error) {
+      this.#db.rollback();
+      throw error;
+    }
+  }
+}
+
+function fail({ work, done }: Waiting, error: unknown): void {
+  if (!work.failed) return done.reject(error);
+  try {
+    done.resolve(work.failed(error));
+  } catch (thrown) {
+    done.reject(thrown);
+  }
+}

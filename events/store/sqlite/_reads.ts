@@ -1,0 +1,206 @@
+import type {
+  BoundedCount,
+  Bytes,
+  Counts,
+  Due,
+  DuePage,
+  Engine,
+  Group,
+  Scan,
+  Stored,
+  Unreadable,
+  Visit,
+} from "../engine.ts";
+import type { EventRef } from "../event_record.ts";
+import type { Connection, SqlValue } from "./_connection.ts";
+import { COLUMNS, eventOf, type EventRow, findRow, refOf } from "./_rows.ts";
+
+/** The number of events read at a time while many are. */
+const PAGE = 200;
+
+/** The largest payload that is read together with an event that is due, in bytes. */
+const SMALL_BYTES = 64 * 1024;
+
+type DueOptions = Parameters<Engine["due"]>[0];
+type GroupOptions = Parameters<Engine["group"]>[1];
+
+/** Makes the methods that read events. */
+export function readingEvents(
+  db: Connection,
+  now: () => number,
+): Pick<Engine, "get" | "due" | "group" | "scan" | "count" | "payload"> {
+  const reads = new EventReads(db, now);
+  // What SQLite refuses is a rejection, as every other failure of an engine.
+  return {
+    // deno-lint-ignore require-await
+    get: async (events) => events.map((event) => reads.get(event)),
+    // deno-lint-ignore require-await
+    due: async (options) => reads.due(options),
+    // deno-lint-ignore require-await
+    group: async (key, options) => reads.group(key, options),
+    scan: (scan) => reads.scan(scan),
+    // deno-lint-ignore require-await
+    count: async (max) => reads.count(max),
+    // deno-lint-ignore require-await
+    payload: async ({ id }) => readPayload(db, id),
+  };
+}
+
+/** Reads a payload, or what is there of it. */
+export function readPayload(db: Connection, id: string): Bytes {
+  const parts = db.all<{ body: Bytes }>("select body from payload where id = ? order by part", id);
+  if (parts.length === 1) return parts[0]!.body;
+  const whole = new Uint8Array(parts.reduce((size, { body }) => size + body.byteLength, 0));
+  let at = 0;
+  for (const { body } of parts) {
+    whole.set(body, at);
+    at += body.byteLength;
+  }
+  return whole;
+}
+
+class EventReads {
+  readonly #db: Connection;
+  readonly #now: () => number;
+
+  constructor(db: Connection, now: () => number) {
+    this.#db = db;
+    this.#now = now;
+  }
+
+  get(event: string | EventRef): Stored | Unreadable | null {
+    const isRef = typeof event !== "string";
+    const row = findRow(this.#db, isRef ? event.id : event, this.#now());
+    return row && (!isRef || row.received_at === event.receivedAt) ? eventOf(row) : null;
+  }
+
+  due({ until, limit, cursor }: DueOptions): DuePage {
+    if (limit === 0) return { events: [], bodies: Promise.resolve([]), next: this.#nextDueAt() };
+    const [at, seq] = cursor === undefined ? [-Infinity, 0] : numbersIn(cursor);
+    const rows = this.#db.all<EventRow>(
+      `select ${COLUMNS} from event where due_at <= ? and (due_at, seq) > (?, ?) order by due_at, seq limit ?`,
+      ...[until, at, seq, limit],
+    );
+    const events = rows.map((row): Due => {
+      const event = eventOf(row);
+      const isOwn = event.record?.dueAt === row.due_at;
+      return { ...refOf(row), at: row.due_at!, event, isOwn, entry: undefined };
+    });
+    const last = rows.length === limit ? rows.at(-1) : undefined;
+    return {
+      events,
+      bodies: Promise.resolve(
+        rows.map(({ payload }) => payload === null ? undefined : this.#small(payload)),
+      ),
+      cursor: last && `${last.due_at}:${last.seq}`,
+    };
+  }
+
+  #small(payload: string): Bytes | undefined {
+    const sql =
+      `select body from payload where id = ? and part = 0 and length(body) <= ${SMALL_BYTES}`;
+    return this.#db.one<{ body: Bytes }>(sql, payload)?.body;
+  }
+
+  #nextDueAt(): number | null {
+    return this.#db.one<{ at: number | null }>("select min(due_at) as at from event")!.at;
+  }
+
+  group(key: string, { from, limit, onlyPositions = false }: GroupOptions): Group {
+    const group = this.#db.one<{ next: number; joined_at: number | null }>(
+      "select next, joined_at from ordering_group where key = ?",
+      key,
+    );
+    const { size } = this.#db.one<{ size: number }>(
+      "select count(*) as size from event where group_key = ?",
+      key,
+    )!;
+    const rows = this.#db.all<EventRow>(
+      `select ${COLUMNS} from event where group_key = ? and position >= ? order by position limit ?`,
+      ...[key, from, limit],
+    );
+    return {
+      next: group?.next ?? 0,
+      size,
+      joinedAt: group?.joined_at ?? undefined,
+      members: rows.map((row) => ({
+        position: row.position!,
+        event: onlyPositions ? undefined : eventOf(row),
+      })),
+    };
+  }
+
+  scan(scan: Scan): AsyncIterableIterator<Visit> {
+    return this.#scan(scan, scan.after === undefined ? undefined : placeIn(scan.after));
+  }
+
+  async *#scan(
+    { filter, isNewestFirst = false, onlyOpen = false }: Scan,
+    after: [number, string] | undefined,
+  ): AsyncGenerator<Visit> {
+    const [beyond, order] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
+    let [at, id] = after ?? (isNewestFirst ? [Infinity, ""] : [-Infinity, ""]);
+    const [conditions, values] = conditionsOf(filter, onlyOpen);
+    const sql = `select ${COLUMNS} from event where (received_at, id) ${beyond} (?, ?) ${conditions}
+      order by received_at ${order}, id ${order} limit ${PAGE}`;
+    while (true) {
+      const rows = this.#db.all<EventRow>(sql, at, id, ...values);
+      for (const row of rows) {
+        const place = `${row.received_at}:${row.id}`;
+        yield { event: eventOf(row), place, reachedAt: row.received_at };
+      }
+      if (rows.length < PAGE) return;
+      [at, id] = [rows.at(-1)!.received_at, rows.at(-1)!.id];
+    }
+  }
+
+  count(max: number): Counts {
+    const of = (state: string): BoundedCount => {
+      const sql = "select count(*) as n from (select 1 from event where state = ? limit ?)";
+      const { n } = this.#db.one<{ n: number }>(sql, state, max + 1)!;
+      return { count: Math.min(n, max), isMore: n > max };
+    };
+    const next = this.#nextDueAt();
+    return {
+      ...{ queued: of("queued"), running: of("running"), parked: of("parked"), dead: of("dead") },
+      oldestDueAt: next !== null && next <= this.#now() ? next : null,
+    };
+  }
+}
+
+/** Makes the conditions that narrow a scan, and their values. The store looks at all of them itself. */
+function conditionsOf(
+  { state, ids, receivedAfter, receivedBefore, settledBefore }: Scan["filter"],
+  onlyOpen: boolean,
+): [string, SqlValue[]] {
+  const conditions: string[] = [];
+  const values: SqlValue[] = [];
+  const add = (condition: string, value: SqlValue | undefined) => {
+    if (value === undefined) return;
+    conditions.push(`and ${condition}`);
+    values.push(value);
+  };
+  if (onlyOpen) conditions.push("and state in ('queued', 'running', 'parked')");
+  // A record that cannot be read has the state that it had.
+  if (state !== "unreadable") add("state = ?", state);
+  add("id in (select value from json_each(?))", ids && JSON.stringify(ids));
+  add("received_at >= ?", receivedAfter);
+  add("received_at < ?", receivedBefore);
+  add("settled_at < ?", settledBefore);
+  return [conditions.join(" "), values];
+}
+
+/** Reads a place that a scan has named. */
+function placeIn(place: string): [number, string] {
+  const colon = place.indexOf(":");
+  const at = Number(place.slice(0, colon));
+  if (colon > 0 && Number.isFinite(at)) return [at, place.slice(colon + 1)];
+  throw new TypeError(
+    `'after' must be a place that a scan has named, got ${JSON.stringify(place)}`,
+  );
+}
+
+function numbersIn(cursor: string): [number, number] {
+  const [at, seq] = cursor.split(":");
+  return [Number(at), Number(seq)];
+}

@@ -1,0 +1,83 @@
+import type { DatabaseSync } from "node:sqlite";
+import { type Applied, type Change, type Engine, NoTurnError } from "../engine.ts";
+import { addPayload, makeChange } from "./_change.ts";
+import { readingCells } from "./_cells.ts";
+import { isOfDisk } from "./_connection.ts";
+import type { SqliteFile } from "./_file.ts";
+import { GroupCommit } from "./_group_commit.ts";
+import { readingEvents } from "./_reads.ts";
+import { Upkeep } from "./_upkeep.ts";
+
+/** The engine of a SQLite file. */
+export type SqliteEngine = Engine<DatabaseSync, DatabaseSync>;
+
+type SqliteChange = Change<DatabaseSync>;
+
+/**
+ * Opens the engine of a SQLite file.
+ *
+ * @param file The file. The engine does not close it.
+ * @param now The clock.
+ * @returns The engine.
+ */
+export function openSqliteEngine(file: SqliteFile, now: () => number = Date.now): SqliteEngine {
+  const { db, handle, place } = file;
+  const commits = new GroupCommit(db, () => file.sync());
+  const newVersion = versions();
+  const upkeep = new Upkeep({
+    ...{ db, now, newVersion },
+    write: (run) => commits.run({ isIntake: false, run: () => run(db) }),
+  });
+  async function apply(change: SqliteChange): Promise<Applied> {
+    const applied = await commits.run<Applied | undefined>({
+      isIntake: change.urgency === "intake",
+      withinMs: change.withinMs,
+      run: (waitedMs) => {
+        if (hasNoTurn(change, waitedMs)) return undefined;
+        return makeChange(db, change, { now: now(), version: newVersion(), tx: handle });
+      },
+      failed: (error) => refusedBy(change, error),
+    });
+    if (!applied) throw new NoTurnError("other changes were before it");
+    return applied;
+  }
+  return {
+    name: "sqlite",
+    notifier: "watch",
+    limits: {
+      payloadBytes: 100_000_000,
+      bodyBytes: 256 * 1024,
+      together: (events) => events.length,
+    },
+    reader: handle,
+    place,
+    now,
+    apply,
+    ...readingEvents(db, now),
+    ...readingCells(db, now),
+    upload: ({ id }, body) =>
+      commits.run({ isIntake: true, run: () => addPayload(db, id, body, now()) }),
+    listen: (wake) => file.listen(wake),
+    tidy: (what) => upkeep.tidy(what),
+    check: (options) => upkeep.check(options),
+  };
+}
+
+/** Checks for a change that has waited for its turn for too long. */
+function hasNoTurn({ turn }: SqliteChange, waitedMs: number): boolean {
+  return turn !== undefined && ((turn.signal?.aborted ?? false) || waitedMs > turn.withinMs);
+}
+
+/** Refuses a change whose effects have failed its transaction. */
+function refusedBy({ effects }: SqliteChange, error: unknown): Applied {
+  if (!effects || error instanceof NoTurnError || isOfDisk(error)) throw error;
+  return { ok: false, why: "effects", error };
+}
+
+/** Makes versions that no other process makes. */
+function versions(): () => string {
+  const [high, low] = crypto.getRandomValues(new Uint32Array(2));
+  const own = (high! * 2 ** 21 + (low! >>> 11)).toString(36);
+  let number = 0;
+  return () => `${own}-${(number++).toString(36)}`;
+}
