@@ -14,6 +14,7 @@
  *
  * @module
  */
+import { met } from "../../core/check_options.ts";
 import type {
   EventFilter,
   EventRecord,
@@ -81,9 +82,9 @@ export interface Put {
    */
   readonly keeps?: PayloadRef | undefined;
   /**
-   * The time for which the event is remembered once it is done, with its id, in milliseconds; undefined if it stays. It
-   * begins with this change if the record after is done: no method finds the event afterwards. For a new event it says
-   * how long its id will be needed then: an engine that stores ids by themselves can write this one once.
+   * The time after which the event is forgotten with its id, in milliseconds from this change, if its record after is
+   * done: no method finds it then. Undefined if it stays. For any other record after, it is only a forecast of the time
+   * that the change which settles the event will give: an engine may use it to store an id by itself once, or ignore it.
    */
   readonly forMs?: number | undefined;
   /**
@@ -362,7 +363,7 @@ export interface CheckedPage {
        * another program has written with a newer Deno has none in an older one.
        */
       readonly name: string;
-      /** Place of the value, as the engine has it: in a KV its key, or the beginning of the key if it has no name. */
+      /** Place of the value, as the engine names it, or the place around it if it has no name. */
       readonly at: unknown;
     }
   )[];
@@ -402,8 +403,8 @@ export interface Tidying {
 /**
  * Engine: the events of one store, and all else that the store keeps.
  *
- * It is opened with the retention of the store. Once that has passed since a done event's `settledAt`, the engine
- * forgets its record and its id. It forgets a cell after {@linkcode CellChange.forMs}.
+ * It forgets what a change has stored for a time only: a done event with its id ({@linkcode Put.forMs}), and a cell
+ * ({@linkcode CellChange.forMs}). All texts that it gets, such as ids and keys, are well-formed.
  *
  * @typeParam TTx The commit or transaction that a handler's effects get.
  * @typeParam TReader The reader that handlers get.
@@ -463,7 +464,7 @@ export interface Engine<TTx = unknown, TReader = unknown> {
    * Goes through events, in the order received unless {@linkcode Scan.isLimited} is set. Ids that no event has are
    * passed over, and so are those that cannot be read.
    *
-   * @throws {TypeError} If {@linkcode Scan.after} is not a place, before anything is read.
+   * @throws {CursorError} If {@linkcode Scan.after} is not a place, before anything is read.
    */
   scan(scan: Scan): AsyncIterableIterator<Visit>;
 
@@ -529,6 +530,20 @@ export class NoTurnError extends Error {
 export class TooLargeError extends RangeError {
   /** The class's name. */
   override readonly name = "TooLargeError";
+}
+
+/** Thrown if a list of events is to begin behind something that is not a place in a scan. */
+export class CursorError extends TypeError {
+  /**
+   * Creates the error.
+   *
+   * @param cursor The value that is none.
+   */
+  constructor(cursor: unknown) {
+    super(
+      `Cannot list the events: 'cursor' must be the cursor of another list, got ${met(cursor)}`,
+    );
+  }
 }
 
 /** Thrown once the database of an engine is closed: it will never answer again. */
