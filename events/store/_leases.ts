@@ -11,7 +11,7 @@ import type { EventRecord } from "./event_record.ts";
 import type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
 import { inBrief, isCancelRequested, progressed } from "./record_notes.ts";
 import { buried, completed, released, retried, settledWith } from "./settlement.ts";
-import { type Lease, rememberedMs, type StoreCore } from "./store_core.ts";
+import { type Lease, readPayload, rememberedMs, type StoreCore } from "./store_core.ts";
 
 /**
  * Part of a lease for which a settlement waits for its turn, and one for which a part of the handling does: less
@@ -71,7 +71,7 @@ export function leaseOperations<TTx>(
   return {
     async load({ record }) {
       const { payload, id, state } = record;
-      if (payload) return await engine.payload(payload, record);
+      if (payload) return await readPayload(engine, payload, record);
       if (state === "done") return await kept.load(record);
       throw new Error(`Cannot load event ${id}: it has no payload`);
     },
@@ -138,11 +138,11 @@ function isMade(applied: Applied): boolean {
 function keeping(
   core: StoreCore,
   kept: KeptPayloads,
-  { record, body }: Lease,
+  { record }: Lease,
   after: EventRecord,
 ): Pick<SettleOptions, "keeps" | "cells" | "sums" | "member"> {
   return {
-    ...kept.keep(record, after, body),
+    ...kept.keep(record, after),
     member: (member) => {
       const done = settledWith(member, after);
       return { ...memberOf(core, done), ...kept.keep(member, done) };

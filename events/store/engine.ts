@@ -476,7 +476,7 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   /** Stores a payload that is too large for a change. It is deleted after a while unless a put names it. */
   upload(ref: PayloadRef, body: Bytes): Promise<void>;
 
-  /** Reads a payload of an event, and makes sure that all of it is there. */
+  /** Reads a payload of an event: the bytes of it that are there. The store checks that they are all. */
   payload(ref: PayloadRef, of: EventRef): Promise<Bytes>;
 
   /** Reads cells, in the same order. */
