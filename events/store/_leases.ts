@@ -5,7 +5,7 @@ import type { KeptPayloads } from "./_kept_payloads.ts";
 import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./claims.ts";
-import { DEAD, deathOf } from "./emission.ts";
+import { deathOf } from "./emission.ts";
 import { type Applied, type CellChange, type Stored, TooLargeError } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
@@ -184,7 +184,7 @@ async function tryToNote<TTx>(
     ...options,
     effects,
     puts: emitted?.puts,
-    cells: [...cells, ...options?.cells ?? [], ...emitted?.cells ?? [], ...waking?.cells ?? []],
+    cells: [...cells, ...options?.cells ?? [], ...waking?.cells ?? []],
     moves: waking?.moves,
     announce: emitted?.announce || waking?.announce,
     ...emits && waiting(core, lease, transition, change),
@@ -269,9 +269,8 @@ async function isBuried(
   };
   const puts = reportsOf(after);
   const announce = puts.length > 0;
-  const cells = announce ? emitter.noteOf(DEAD) : undefined;
   try {
-    const { ok } = await applyChange(core, lease, after, { puts, cells, member, announce });
+    const { ok } = await applyChange(core, lease, after, { puts, member, announce });
     if (ok) emitter.made([...reports.values()]);
     return ok;
   } catch (error) {

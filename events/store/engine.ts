@@ -438,6 +438,9 @@ export interface Engine<TTx = unknown, TReader = unknown> {
    */
   get(events: readonly (string | EventRef)[]): Promise<(Stored | Unreadable | null)[]>;
 
+  /** Reads the last ids of events, in the order of their bytes, before a text. Some may be forgotten, or unreadable. */
+  ids(options: { readonly before?: string | undefined; readonly limit: number }): Promise<string[]>;
+
   /**
    * Reads events that are due up to and including a time, the longest-waiting first. With a limit of 0 it only reads
    * {@linkcode DuePage.next}: that is one entry.

@@ -214,8 +214,8 @@ function valueOf<T extends EffectValue | null>(value: T): Exclude<T, Deno.KvU64>
   return value instanceof Deno.KvU64 ? Number(value.value) : value as Exclude<T, Deno.KvU64>;
 }
 
-/** Keys that stay without events: the index of dead ones, the key of emitted ids, sums, wake-ups, names of sources. */
-const OWN = ["indexed", "emit", "keptBytes", "keptCounted", "notifier", "source"];
+/** Keys that stay without events: the key of emitted ids, sums and wake-ups. */
+const OWN = ["emit", "keptBytes", "keptCounted", "notifier"];
 
 const COUNTED = ["event", "id", "due", "lane", "place", "payload", "upload", "waiter", "kept"];
 

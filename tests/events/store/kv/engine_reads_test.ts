@@ -65,6 +65,16 @@ Deno.test("get() rejects for an id whose entry cannot be decoded", async () => {
   await assertRejects(() => sut.engine.get(["d1"]), UndecodableError);
 });
 
+Deno.test("ids() returns the last ids before a text, by their bytes", async () => {
+  await using sut = await open();
+  for (const id of ["b", "a:2", "\u{1f600}", "a:1", "\uffee"]) await sut.store.accept(delivery(id));
+  const { engine } = sut;
+  assertEquals(await engine.ids({ limit: 9 }), ["\u{1f600}", "\uffee", "b", "a:2", "a:1"]);
+  assertEquals(await engine.ids({ limit: 2 }), ["\u{1f600}", "\uffee"]);
+  assertEquals(await engine.ids({ before: "b", limit: 9 }), ["a:2", "a:1"]);
+  assertEquals(await engine.ids({ before: "a:1", limit: 9 }), []);
+});
+
 Deno.test("due() returns events page by page, the longest-waiting first", async () => {
   await using sut = await open();
   const now = Date.now();
