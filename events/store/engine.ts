@@ -375,12 +375,40 @@ export type StoreFinding = CheckedPage["findings"][number];
 /** Kind of a stored value that cannot be decoded. */
 export type StoredKind = Exclude<StoreFinding, { readonly is: "put_back" }>["kind"];
 
-/** Limits of an engine. The errors of the store name these numbers. */
+/**
+ * Room for what handlers add to the change that settles their event, or that notes a part of it.
+ *
+ * @category Event store and worker
+ */
+export interface SettlementRoom {
+  /** The number of events that it emits. */
+  readonly events: number;
+  /** The number of bytes of these events: of their payloads, and of all else in their records. */
+  readonly eventBytes: number;
+  /** The number of bytes of the ids of these events. */
+  readonly idBytes: number;
+  /** The number of states that it changes. */
+  readonly states: number;
+  /** The number of bytes that the value of a state takes as JSON. */
+  readonly stateBytes: number;
+  /** The number of names that it wakes. */
+  readonly wakes: number;
+}
+
+/**
+ * Limits of an engine, each the largest number. The errors of the store name them.
+ *
+ * Other limits are the store's, so that what one engine holds fits any other one: an id of an event has up to 600
+ * characters; a key of a group or a state, and a name that is waited for, 256; the JSON of a record and of any other
+ * cell takes up to 65,536 bytes.
+ */
 export interface Limits {
   /** The largest payload, in bytes. */
   readonly payloadBytes: number;
   /** The largest payload that {@linkcode Put.body} takes, in bytes. A larger one is uploaded before. */
   readonly bodyBytes: number;
+  /** See {@linkcode SettlementRoom}. */
+  readonly room: SettlementRoom;
   /** The number of the first ones of some events that can be settled together by one change. */
   together(events: readonly EventRecord[]): number;
 }

@@ -1,7 +1,7 @@
 /**
  * Notes of a record about the handling of its event: the parts that are done, the attempts, the results of
- * its waits, the time of its first put-off, and that it was cancelled. A value of a KV holds 64 KiB, so each
- * has its room.
+ * its waits, the time of its first put-off, and that it was cancelled. Each change of an event writes its record anew,
+ * and a record takes up to 64 KiB in every engine, so each has its room.
  *
  * @module
  */
@@ -33,7 +33,7 @@ const MAX_WOKEN_BYTES = 18_432;
 /** The number of bytes of the value that an event is woken with, at most. */
 export const MAX_WAKE_BYTES = 8_192;
 
-/** Largest number of bytes of all of these notes: a KV value holds 64 KiB, and the rest of a record takes up to 8. */
+/** Largest number of bytes of all of these notes: a record takes up to 64 KiB, and the rest of it up to 8. */
 const MAX_NOTES_BYTES = 57_344;
 
 /** Bytes of an attempt beside its error, as JSON. */

@@ -27,7 +27,7 @@ export const OUTCOMES: readonly EventOutcome[] = ["handled", "ignored", "failed"
 /** The farthest that a date can be from the epoch, in milliseconds. */
 const MAX_TIME = 8.64e15;
 
-/** A key of a KV takes 2,048 bytes, three of them for a character at most. */
+/** The longest id of an event, in characters. Every engine takes it: in UTF-8 it has up to 1,800 bytes. */
 export const MAX_ID_LENGTH = 600;
 
 /** The longest ordering key that a store keeps: a longer one is cut, so that it fits a key. */

@@ -5,8 +5,8 @@ import type { EventStore } from "./event_store.ts";
 import type { EventStoreOptions } from "./store_core.ts";
 
 /**
- * Store of an app, as a value: which engine keeps its events, and so what its handlers read and write with. `kv()`
- * makes one, and says what that is. Nothing is opened before the app is.
+ * Store of an app, as a value: which engine keeps its events, and so what its handlers read and write with. The
+ * function of an engine makes it, such as `kv()`, and says what that is. Nothing is opened before the app is.
  *
  * @typeParam TTx What `settleWith` and `checkpoint` give the functions of handlers.
  * @typeParam TReader What handlers, routes and resources get as `db`.
