@@ -9,12 +9,16 @@ import { createHash } from "node:crypto";
 import { met, numberFrom } from "../../core/check_options.ts";
 import { parseTraceparent } from "../../telemetry/traceparent.ts";
 import { plannedDelay } from "./claims.ts";
-import type { Delivery } from "./delivery.ts";
 import { type Emission, isReported, OWN } from "./emission.ts";
-import type { EventRecord, PayloadRef } from "./event_record.ts";
+import {
+  type Delivery,
+  type EventRecord,
+  MAX_ID_LENGTH,
+  MAX_ORDERING_KEY_LENGTH,
+  type PayloadRef,
+} from "./event_record.ts";
 import type { PortableRecord } from "./portable_event.ts";
 import { hasBeenAnswered, isCancelRequested } from "./record_notes.ts";
-import { MAX_ID_LENGTH, MAX_ORDERING_KEY_LENGTH } from "./record_shape.ts";
 import { cancelled, released } from "./settlement.ts";
 
 /** Length of the digest with which a key ends that was cut: 128 bits, no two keys will ever share one. */

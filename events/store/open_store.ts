@@ -7,6 +7,7 @@ import {
   type OptionCheck,
 } from "../../core/check_options.ts";
 import { consoleSink } from "../../core/mod.ts";
+import { isCount, isTime, shape } from "../../core/shape.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { Claims } from "./_claims.ts";
 import { Emitter } from "./_emit.ts";
@@ -20,7 +21,6 @@ import { consoleRecords } from "./console_records.ts";
 import type { CellKey, CheckedPage, Engine } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
-import { isCount, isTime, shape } from "./record_shape.ts";
 import { scheduleNotes } from "./schedule_notes.ts";
 import {
   checkKeepPayloads,

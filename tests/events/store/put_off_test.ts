@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import type { EventRecord } from "../../../events/mod.ts";
-import { isEventRecord } from "../../../events/store/record_shape.ts";
 import { accepted, replayed } from "../../../events/store/arrival.ts";
 import { leased } from "../../../events/store/claims.ts";
+import { isEventRecord } from "../../../events/store/event_record.ts";
 import { canBePutOff, MAX_PUT_OFF_MS } from "../../../events/store/record_notes.ts";
 import { released, retried } from "../../../events/store/settlement.ts";
 import { delivery } from "./_events.ts";

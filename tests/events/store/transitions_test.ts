@@ -10,6 +10,7 @@ import {
   renewed,
   rescheduled,
 } from "../../../events/store/claims.ts";
+import { isEventRecord } from "../../../events/store/event_record.ts";
 import {
   cancelRequested,
   hasBegun,
@@ -23,7 +24,6 @@ import {
   released,
   retried,
 } from "../../../events/store/settlement.ts";
-import { isEventRecord } from "../../../events/store/record_shape.ts";
 import { delivery } from "./_events.ts";
 
 const PAYLOAD = { id: "p1", size: 7 };
