@@ -11,10 +11,10 @@ import {
   eventIdOf,
   inIntake,
   isLive,
+  joined,
   redelivered,
   replayed,
 } from "./arrival.ts";
-import { joined } from "./claims.ts";
 import type { Applied, Bytes, CellKey, Change, Moment, Put, Stored, Unreadable } from "./engine.ts";
 import { type Delivery, type EventRecord, isEventId, wrongMemberOf } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";

@@ -1,5 +1,5 @@
 import { sleep, withDeadline } from "../../core/timeouts.ts";
-import { beginsBatch, isSameLease, leased } from "./claims.ts";
+import { beginsBatch, isSameLease, leased } from "./arrival.ts";
 import { ClosedError, NoTurnError, type Stored, TooLargeError } from "./engine.ts";
 import type { Delivery, EventRecord } from "./event_record.ts";
 import type { Reservation, StoreCore } from "./store_core.ts";

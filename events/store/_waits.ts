@@ -21,8 +21,14 @@ import { settle } from "./_settlement.ts";
 import type { Cell, CellChange, CellKey, Move, Stored } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import { type EndedWait, type EventRecord, type EventRef, isEventRef } from "./event_record.ts";
-import { checkRoomFor, isCancelRequested, waited } from "./record_notes.ts";
-import { parked, released, unparked } from "./settlement.ts";
+import {
+  checkRoomFor,
+  isCancelRequested,
+  parked,
+  released,
+  unparked,
+  waited,
+} from "./settlement.ts";
 import type { StoreCore } from "./store_core.ts";
 import { UndecodableError } from "./value_codec.ts";
 import { type UntakenAnswer, type Wait, WaitRefusedError, type Wake } from "./waits.ts";

@@ -16,7 +16,7 @@ import { leaseOperations } from "./_leases.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { answers, wake } from "./_waits.ts";
-import { corrected, foundAgain } from "./claims.ts";
+import { corrected, foundAgain } from "./arrival.ts";
 import { consoleRecords } from "./console_records.ts";
 import type { CellKey, CheckedPage, Engine } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";

@@ -20,7 +20,7 @@
 import { writeLog } from "../../../core/mod.ts";
 import { Pool } from "../../../core/pool.ts";
 import { isCount, isTime, orNone, shape } from "../../../core/shape.ts";
-import { movedUp } from "../claims.ts";
+import { movedUp } from "../arrival.ts";
 import type { Engine, Group as GroupPart, GroupMember } from "../engine.ts";
 import {
   type EventRecord,

@@ -1,6 +1,6 @@
 import { type LogSink, writeLog } from "../../../core/mod.ts";
 import { isTime, listOf, orNone, orNull, shape } from "../../../core/shape.ts";
-import { plannedDelay } from "../claims.ts";
+import { plannedDelay } from "../arrival.ts";
 import type { Engine } from "../engine.ts";
 import {
   type EventRecord,

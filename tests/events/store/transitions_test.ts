@@ -1,26 +1,27 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { EventRecord } from "../../../events/mod.ts";
-import { accepted, imported, redelivered, replayed } from "../../../events/store/arrival.ts";
 import {
+  accepted,
+  imported,
   joined,
   joinedLate,
   leased,
   movedUp,
   plannedDelay,
+  redelivered,
   renewed,
+  replayed,
   rescheduled,
-} from "../../../events/store/claims.ts";
+} from "../../../events/store/arrival.ts";
 import { isEventRecord } from "../../../events/store/event_record.ts";
-import {
-  cancelRequested,
-  hasBegun,
-  isCancelRequested,
-  progressed,
-} from "../../../events/store/record_notes.ts";
 import {
   buried,
   cancelled,
+  cancelRequested,
   completed,
+  hasBegun,
+  isCancelRequested,
+  progressed,
   released,
   retried,
 } from "../../../events/store/settlement.ts";
