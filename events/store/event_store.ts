@@ -1,9 +1,8 @@
 import type { ConsoleRecords } from "./console_records.ts";
-import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, OwnEvents } from "./emission.ts";
 import type { CellChange, CheckedPage, SettlementRoom } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
-import type { EventRecord } from "./event_record.ts";
+import type { Delivery, EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
 import type { ScheduleNotes } from "./schedule_notes.ts";
 import type { AcceptResult, Lease, ReleaseOptions, StoreListener } from "./store_core.ts";

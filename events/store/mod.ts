@@ -3,7 +3,7 @@
  *
  * @module
  */
-export type { Delivery, EventChat, EventRepository, EventSender } from "./delivery.ts";
+export type { Delivery, EventChat, EventRepository, EventSender } from "./event_record.ts";
 export type { EventFilter, EventRecord, EventState, StoredEvent } from "./event_record.ts";
 export type { DeadEvent, Emission, Emit, EmitOptions, OwnEvents } from "./emission.ts";
 export { NotKeptError } from "./event_record.ts";
