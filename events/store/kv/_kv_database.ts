@@ -3,6 +3,7 @@ import type { EventStore } from "../event_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
 import type { Database, StoreOptions } from "../store_definition.ts";
 import type { KvFile } from "./_kv_file.ts";
+import type { KvCommit } from "./_own_keys.ts";
 import { findLeftNamespaces, listNamespaces } from "./namespaces.ts";
 import { openEventStore } from "./open_event_store.ts";
 
@@ -68,7 +69,7 @@ interface KvDatabaseOptions {
 }
 
 /** A KV that is open, with the stores in it. */
-export class KvDatabase implements Database<Deno.AtomicOperation, Deno.Kv> {
+export class KvDatabase implements Database<KvCommit, Deno.Kv> {
   readonly #kv: Deno.Kv;
   readonly #options: KvDatabaseOptions;
   #answers = true;
@@ -78,7 +79,7 @@ export class KvDatabase implements Database<Deno.AtomicOperation, Deno.Kv> {
     this.#options = options;
   }
 
-  async openStore(options: StoreOptions): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
+  async openStore(options: StoreOptions): Promise<EventStore<KvCommit, Deno.Kv>> {
     const { notifier, openStore = openEventStore } = this.#options;
     return await this.#asked(openStore(this.#kv, { ...options, notifier }));
   }
