@@ -5,7 +5,6 @@
  */
 import { untilDone } from "../../core/tries.ts";
 import { arrive } from "./_acceptance.ts";
-import type { Sources } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { answerCell, answers, arriving, restoreWake } from "./_waits.ts";
 import { imported } from "./arrival.ts";
@@ -37,13 +36,11 @@ const MARKED_MS = 604_800_000;
  *
  * @param core The store.
  * @param kept The payloads that it keeps.
- * @param sources The sources of its events.
  * @returns The operation.
  */
 export function restoring(
   core: StoreCore,
   kept: KeptPayloads,
-  sources: Sources,
 ): EventOperations["restore"] {
   const { engine, retentionMs } = core;
 
@@ -57,9 +54,8 @@ export function restoring(
     const { record, cells = [] } = here.state === "parked" && here.waitingFor
       ? await arriving(core, here)
       : { record: here };
-    const { id, intake, platform, orderingKey } = record;
+    const { id, orderingKey } = record;
     const keeping = isDone && payload ? kept.restore(record, payload) : undefined;
-    const notes = sources.noteOf(intake, platform);
     const event = {
       before: { id, must: "absent" },
       record,
@@ -68,14 +64,13 @@ export function restoring(
       keeps: keeping && payload!,
     } as const;
     const beside = {
-      cells: [...cells, ...keeping?.cells ?? [], ...notes ?? []],
+      cells: [...cells, ...keeping?.cells ?? []],
       sums: keeping?.sums,
       urgency: "work",
     } as const;
     const applied = await arrive(core, event, beside);
-    if (!applied.ok) return applied.why === "id" ? "known" : undefined;
-    sources.noted([intake]);
-    return "restored";
+    if (applied.ok) return "restored";
+    return applied.why === "id" ? "known" : undefined;
   }
 
   function fitsChange({ size }: PayloadRef): boolean {

@@ -76,6 +76,12 @@ export function inIntake(intake: string | null | undefined, name: string): strin
   return intake == null ? name : `${intake}:${name}`;
 }
 
+/** Takes the name of the intake or source from the id of its event; undefined if there is none. */
+export function sourceIn(id: string): string | undefined {
+  const colon = id.indexOf(":");
+  return colon < 0 ? undefined : id.slice(0, colon);
+}
+
 /**
  * Makes an ordering key one that every engine stores as it is. It comes from a payload, so none is refused. A key that
  * is too long, or holds half a surrogate pair (a KV would store another character), ends with a digest of the whole:

@@ -437,6 +437,9 @@ export interface Engine<TTx = unknown, TReader = unknown> {
    */
   get(events: readonly (string | EventRef)[]): Promise<(Stored | Unreadable | null)[]>;
 
+  /** Reads the last ids of events, in the order of their bytes, before a text. Some may be forgotten, or unreadable. */
+  ids(options: { readonly before?: string | undefined; readonly limit: number }): Promise<string[]>;
+
   /**
    * Reads events that are due up to and including a time, the longest-waiting first. With a limit of 0 it only reads
    * {@linkcode DuePage.next}: that is one entry.
@@ -473,7 +476,7 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   /** Stores a payload that is too large for a change. It is deleted after a while unless a put names it. */
   upload(ref: PayloadRef, body: Bytes): Promise<void>;
 
-  /** Reads a payload of an event, and makes sure that all of it is there. */
+  /** Reads a payload of an event: the bytes of it that are there. The store checks that they are all. */
   payload(ref: PayloadRef, of: EventRef): Promise<Bytes>;
 
   /** Reads cells, in the same order. */

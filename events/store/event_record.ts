@@ -86,8 +86,6 @@ export interface EventRecord {
    * quiet is counted in `quiet`.
    */
   readonly plannedMs?: number | undefined;
-  /** The schedule entry that it shares with other events; none if it has its own. */
-  readonly sharedEntry?: string | undefined;
   /** The ordering key: events with the same one are handled one at a time. Null if it has none. */
   readonly orderingKey: string | null;
   /** Its position in its ordering group; null if it has none, or has left the group. */
@@ -165,8 +163,6 @@ export interface EventRecord {
   readonly payload: {
     /** Its id: a fresh one for each writing, so that no writer overwrites what another has stored. */
     readonly id: string;
-    /** The number of its parts; 0 if it is in the event's record. */
-    readonly chunks: number;
     /** Its size in bytes. */
     readonly size: number;
   } | null;
@@ -203,11 +199,6 @@ export interface EventRecord {
   readonly isBegun?: boolean | undefined;
   /** The names of the parts of its handling that are done. */
   readonly progress?: readonly string[] | undefined;
-  /**
-   * Set if its id is remembered until it is settled, however long that takes. Otherwise the id is kept
-   * for two days beyond the retention, enough for an event that was leased when it was stored.
-   */
-  readonly idKept?: boolean | undefined;
   /** The trace of its delivery, as the header `traceparent` of W3C Trace Context has it. */
   readonly traceparent?: string | undefined;
   /** The id of the event whose handler emitted this one. */
@@ -216,6 +207,8 @@ export interface EventRecord {
   readonly isUnreported?: boolean | undefined;
   /** The number of generated ids that its handlers have given to the events that they emitted. */
   readonly emitted?: number | undefined;
+  /** Notes of the engine that holds the event. Only the engine reads and sets them. */
+  readonly engine?: unknown;
 }
 
 /**

@@ -175,8 +175,9 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
   oldestDueAt(): Promise<number | null>;
 
   /**
-   * Leases events that are due: queued ones, and running ones whose lease has expired. Of the latter
-   * those that were cancelled are settled instead.
+   * Leases events that are due, the longest-waiting first: queued ones, and running ones whose lease has expired. Of
+   * the latter those that were cancelled are settled instead. An event that turns out to wait in its ordering group
+   * leaves its room to others.
    *
    * @param options The number of events, the worker, and the length of the leases.
    * @returns The leases; none if nothing is due or another worker was faster.

@@ -9,7 +9,7 @@ import {
 import { consoleSink } from "../../core/mod.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { Claims } from "./_claims.ts";
-import { Emitter, Sources } from "./_emit.ts";
+import { Emitter } from "./_emit.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
 import { eventOperations } from "./_operations.ts";
@@ -82,9 +82,8 @@ export function createEventStore<TTx, TReader>(
 function storeOf(core: StoreCore): EventStore {
   const { engine, retentionMs, local, listeners } = core;
   const kept = new KeptPayloads(core);
-  const sources = new Sources(core);
-  const { accept, replay } = new Acceptance(core, kept, sources);
-  const emitter = new Emitter(core, sources);
+  const { accept, replay } = new Acceptance(core, kept);
+  const emitter = new Emitter(core);
   const claims = new Claims(core);
   return {
     db: engine.reader,
@@ -98,7 +97,7 @@ function storeOf(core: StoreCore): EventStore {
     wake: async (name, value) => await wake(core, wakeOf(name, value)),
     states: (options) => listStates(core, options),
     processes: () => listProcesses(core),
-    restore: restoring(core, kept, sources),
+    restore: restoring(core, kept),
     portableEntries: () => portableEntries(core),
     restoreEntry: (entry) => restoreEntry(core, entry),
     accept,

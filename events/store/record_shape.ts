@@ -33,9 +33,6 @@ export const MAX_ID_LENGTH = 600;
 /** The longest ordering key that a store keeps: a longer one is cut, so that it fits a key. */
 export const MAX_ORDERING_KEY_LENGTH = 256;
 
-/** The largest number of parts of a payload: one commit deletes them, and holds 1,000 mutations. */
-export const MAX_CHUNKS = 900;
-
 /** Checks for a string. */
 export function isText(value: unknown): value is string {
   return typeof value === "string";
@@ -44,11 +41,6 @@ export function isText(value: unknown): value is string {
 /** Checks for a number that counts something. */
 export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
-}
-
-/** Checks for a number of parts of a payload. */
-export function isChunkCount(value: unknown): value is number {
-  return isCount(value) && value <= MAX_CHUNKS;
 }
 
 /** Checks for a time or a length of time, in milliseconds. */
@@ -63,6 +55,7 @@ export function isEventId(value: unknown): value is string {
 
 const isNumber: Check = (value) => Number.isSafeInteger(value);
 const isBoolean: Check = (value) => typeof value === "boolean";
+const isAnything: Check = () => true;
 
 /** Checks whether a value names an event. */
 export const isEventRef = shape<EventRef>({ id: isEventId, receivedAt: isTime });
@@ -71,7 +64,7 @@ export const isEventRef = shape<EventRef>({ id: isEventId, receivedAt: isTime })
 export const isGroupPosition = shape<GroupPosition>({ key: isText, position: isCount });
 
 /** Checks whether a value names a payload. */
-export const isPayloadRef = shape<PayloadRef>({ id: isText, chunks: isChunkCount, size: isCount });
+export const isPayloadRef = shape<PayloadRef>({ id: isText, size: isCount });
 
 /** Members of a delivery that the record of its event takes over. */
 const OF_DELIVERY = {
@@ -100,7 +93,6 @@ const RECORD: Checks<EventRecord> = {
   dueAt: orNull(isTime),
   delayMs: orNone(isTime),
   plannedMs: orNone(isTime),
-  sharedEntry: orNone(isText),
   orderingKey: orNull(isText),
   group: orNull(isGroupPosition),
   quiet: orNone(shape<QuietRule>({
@@ -142,10 +134,10 @@ const RECORD: Checks<EventRecord> = {
   })),
   isBegun: orNone(isBoolean),
   progress: orNone(listOf(isText)),
-  idKept: orNone(isBoolean),
   causedBy: orNone(isText),
   isUnreported: orNone(isBoolean),
   emitted: orNone(isCount),
+  engine: isAnything,
 };
 
 /** Checks whether a stored value is a record that this version can read. */

@@ -7,11 +7,8 @@ import { checkInteger, checkKeys, checkObject, numberFrom } from "../../core/che
 import type { LogSink } from "../../core/mod.ts";
 import type { CountedStep } from "../../telemetry/mod.ts";
 import type { Delivery } from "./delivery.ts";
-import { type Cell, type CellKey, type Engine, UNNAMED } from "./engine.ts";
-import type { EventRecord, PayloadRef } from "./event_record.ts";
-
-/** Size of the parts of a payload, in bytes: a value of a KV holds 65,536. */
-export const PART_BYTES = 65_000;
+import { type Bytes, type Cell, type CellKey, type Engine, UNNAMED } from "./engine.ts";
+import type { EventRecord, EventRef, PayloadRef } from "./event_record.ts";
 
 /** The time for which done events are remembered by default, in milliseconds: 7 days. */
 export const DEFAULT_RETENTION_MS = 604_800_000;
@@ -240,16 +237,22 @@ export function newPayloadRef(engine: Engine, body: Uint8Array): PayloadRef {
     throw new RangeError(`Cannot store the payload: it has ${size} bytes, over ${payloadBytes}`);
   }
   // Ordered by time, like all keys of an event.
-  return {
-    id: `${engine.now().toString(36)}-${crypto.randomUUID()}`,
-    chunks: chunksOf(size),
-    size,
-  };
+  return { id: `${engine.now().toString(36)}-${crypto.randomUUID()}`, size };
 }
 
-/** Returns the number of parts of a payload that is not in a record. */
-export function chunksOf(size: number): number {
-  return Math.max(1, Math.ceil(size / PART_BYTES));
+/**
+ * Reads a payload of an event.
+ *
+ * @param engine The engine that holds it.
+ * @param ref The payload.
+ * @param of The event.
+ * @returns Its bytes, all of them.
+ * @throws {Error} If a part of it is not there.
+ */
+export async function readPayload(engine: Engine, ref: PayloadRef, of: EventRef): Promise<Bytes> {
+  const body = await engine.payload(ref, of);
+  if (body.byteLength === ref.size) return body;
+  throw new Error(`Cannot read the payload: ${body.byteLength} of ${ref.size} bytes are there`);
 }
 
 /** Checks for the cell of a list that stands for one whose key cannot be read. */

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import { namesOfSources } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
-import { inIntake } from "./arrival.ts";
+import { inIntake, sourceIn } from "./arrival.ts";
 import { childIdOf } from "./emission.ts";
 import type { BoundedCount, Counts, Engine, GroupMember } from "./engine.ts";
 import type { EventRecord, StoredEvent } from "./event_record.ts";
@@ -14,6 +13,9 @@ import { UndecodableError } from "./value_codec.ts";
 
 /** The number of sources in which emitted events are looked for. */
 const MAX_SOURCES = 50;
+
+/** The number in which the events with a delivery id are: each takes one read, and so does an id without a source. */
+const MAX_READS = 1_000;
 
 /**
  * View into a store, for pages and tools that must answer soon.
@@ -92,7 +94,7 @@ export function storeInspector(core: StoreCore, kept: KeptPayloads): StoreInspec
     async emittedBy({ id, emitted = 0 }, max) {
       const count = Math.min(emitted, max);
       if (count === 0) return [];
-      const names = await namesOfSources(core, MAX_SOURCES);
+      const names = await namesOfSources(engine, MAX_SOURCES);
       const numbers = Array.from({ length: count }, (_, i) => i + 1);
       return await known(
         engine,
@@ -101,7 +103,7 @@ export function storeInspector(core: StoreCore, kept: KeptPayloads): StoreInspec
     },
 
     async withDeliveryId(deliveryId) {
-      const names = await namesOfSources(core);
+      const names = await namesOfSources(engine, MAX_READS);
       return await known(engine, names.map((name) => inIntake(name, deliveryId)));
     },
 
@@ -126,6 +128,20 @@ async function membersBefore(
     if (error instanceof UndecodableError) return undefined;
     throw error;
   }
+}
+
+/** Finds the names of the intakes and sources whose events a store has, each with one read. */
+async function namesOfSources(engine: Engine, maxReads: number): Promise<string[]> {
+  const names: string[] = [];
+  let before: string | undefined;
+  for (let reads = 0; reads < maxReads; reads++) {
+    const [id] = await engine.ids({ before, limit: 1 });
+    if (id === undefined) break;
+    const name = sourceIn(id);
+    if (name !== undefined) names.push(name);
+    before = name === undefined ? id : inIntake(name, "");
+  }
+  return names.reverse();
 }
 
 /** Finds those of some ids that events have. */

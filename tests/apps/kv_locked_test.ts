@@ -61,8 +61,8 @@ async function assertAllDone(kvPath: string, events: number): Promise<void> {
   const isShared = ({ value }: Deno.KvEntry<unknown>) =>
     "events" in Object(decodeValue(value)?.value);
   const keys = entries.filter((entry) => !isShared(entry)).map(({ key }) => key);
-  // The names of sources stay, and the upkeep may have checked the store meanwhile.
-  assertEquals(keys.filter(([, kind]) => kind !== "checked" && kind !== "source"), []);
+  // The upkeep may have checked the store meanwhile.
+  assertEquals(keys.filter(([, kind]) => kind !== "checked"), []);
 }
 
 /** Locks the KV of an app for a while, and returns how long the slowest answer took meanwhile. */

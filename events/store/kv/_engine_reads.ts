@@ -3,12 +3,13 @@ import type { Engine, Scan, Tidying, Visit } from "../engine.ts";
 import { StoreCheck } from "./_check.ts";
 import { countEvents } from "./_counts.ts";
 import { readDuePage } from "./_due.ts";
-import { eventOf, findEvents } from "./_layout.ts";
+import { eventOf, findEvents, refOf } from "./_layout.ts";
 import { limitsOf } from "./_limits.ts";
 import { placeIn, textOfPlace } from "./_open_events.ts";
 import { readPart, repairGroups } from "./_ordering_groups.ts";
 import { placeOf, type StoreParts } from "./_parts.ts";
 import { deleteStaleUploads, loadPayload, upload } from "./_payload.ts";
+import { isGap, list } from "./_reads.ts";
 import { EventScan, type Place } from "./_scan.ts";
 import { Schedule } from "./_schedule.ts";
 import { ScheduleRepair } from "./_schedule_repair.ts";
@@ -34,6 +35,7 @@ export function readingOf(parts: StoreParts): Reading {
     place: placeOf(kv, namespace!),
     now: () => Date.now(),
     get: (ids) => findEvents(parts, ids),
+    ids: (options) => lastIds(parts, options),
     due: (options) => readDuePage(parts, schedule, options),
     group: (key, options) => readPart(parts, key, options),
     scan: (scan) => visitsOf(events, scan, placeAt(scan.after)),
@@ -44,6 +46,18 @@ export function readingOf(parts: StoreParts): Reading {
     check: (options) => new StoreCheck(parts, options).pages(),
     listen: (wake) => notifier.listen(wake),
   };
+}
+
+async function lastIds(
+  { kv, keys }: StoreParts,
+  { before, limit }: Parameters<Engine["ids"]>[0],
+): ReturnType<Engine["ids"]> {
+  const selector = before === undefined ? keys.ids : { ...keys.ids, end: keys.id(before) };
+  const ids: string[] = [];
+  for await (const entry of list(kv, selector, { reverse: true, batchSize: limit })) {
+    if (!isGap(entry) && ids.push(refOf(entry.key).id) >= limit) break;
+  }
+  return ids;
 }
 
 async function* visitsOf(

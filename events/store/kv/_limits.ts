@@ -3,8 +3,8 @@ import { MAX_KEY_BYTES } from "../emission.ts";
 import type { Limits } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
 import { BRIEF_BYTES, jsonBytes } from "../record_notes.ts";
-import type { StoreKeys } from "./_layout.ts";
-import { MAX_BODY_BYTES, MAX_PAYLOAD_BYTES } from "./_payload.ts";
+import { MAX_PAYLOAD_BYTES, notesOf, partsOf, type StoreKeys } from "./_layout.ts";
+import { MAX_BODY_BYTES } from "./_payload.ts";
 
 /**
  * The number of bytes that the records of events and the reports of their deaths take, at most: the commit in which
@@ -40,7 +40,8 @@ export function together(keys: StoreKeys, [first, ...behind]: readonly EventReco
   let keyBytes = keyBytesOf(keys, first);
   for (const record of behind) {
     // Settling another one takes neither a look at its id nor more than its own parts.
-    if (!record.idKept || !record.payload?.chunks) break;
+    const { idKept, holdsPayload } = notesOf(record);
+    if (!idKept || !record.payload || holdsPayload) break;
     dyingBytes += dyingBytesOf(record, first);
     keyBytes += keyBytesOf(keys, record);
     if (dyingBytes > MAX_DYING_BYTES || keyBytes > MAX_KEY_BYTES) break;
@@ -62,8 +63,8 @@ function keyBytesOf(keys: StoreKeys, { id, receivedAt, group, payload }: EventRe
   const report = { id: "x".repeat(REPORT_ID_BYTES), receivedAt };
   const dead = [keys.dead({ id, receivedAt }), keys.event(report), keys.id(report.id)];
   // Of the payload each part is deleted, or its entry written if it is kept.
-  const chunks = payload ? payload.chunks * bytesOfKey(keys.chunk(payload.id, 0)) : 0;
-  const doneBytes = chunks + bytesOfKey(keys.cell(["kept", NOW, id]));
+  const parts = payload ? partsOf(payload.size) * bytesOfKey(keys.part(payload.id, 0)) : 0;
+  const doneBytes = parts + bytesOfKey(keys.cell(["kept", NOW, id]));
   const deadBytes = bytesOf([...dead, keys.due(NOW, report.id)]);
   return bytesOf(own) + Math.max(doneBytes, deadBytes);
 }

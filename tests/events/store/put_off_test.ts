@@ -9,7 +9,7 @@ import { delivery } from "./_events.ts";
 
 const NOW = 1_000_000;
 
-const queued = accepted(delivery("d1"), "d1", { id: "p1", chunks: 1, size: 7 }, NOW);
+const queued = accepted(delivery("d1"), "d1", { id: "p1", size: 7 }, NOW);
 
 const putOff = (record: EventRecord, now: number, reason: unknown = "night") =>
   released(leased(record, { owner: "me", leaseMs: 1 }, now), { delayMs: 700, reason }, now);

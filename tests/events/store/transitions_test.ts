@@ -26,7 +26,7 @@ import {
 import { isEventRecord } from "../../../events/store/record_shape.ts";
 import { delivery } from "./_events.ts";
 
-const PAYLOAD = { id: "p1", chunks: 1, size: 7 };
+const PAYLOAD = { id: "p1", size: 7 };
 const GROUP = { key: "key", position: 3 };
 
 const queued = accepted(delivery("d1"), "d1", PAYLOAD, 1_000);

@@ -1,4 +1,11 @@
-import { assert, assertEquals, assertLess, assertRejects, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertLess,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import fc from "fast-check";
 import type {
   Emission,
@@ -14,6 +21,7 @@ import { repairTimes } from "../_tidying.ts";
 import {
   assertEmpty,
   assertNothingWaits,
+  testAging,
   testFailing,
   testStore,
   testStoreInOneProcess,
@@ -349,6 +357,38 @@ testStoreOnce("a delayed event is due in a month by a clock that jumps", async (
   assertEquals(await repairTimes(store), 1);
   clock.advance(month);
   assertEquals((await claimOne(store)).record.orderingKey, "g");
+});
+
+async function emitAs(store: EventStore, source: string): Promise<boolean> {
+  const emitted = await store.emit(source, "due", {}).catch((error) => error);
+  if (emitted instanceof Error) assertStringIncludes(emitted.message, "which is a platform");
+  return !(emitted instanceof Error);
+}
+
+testStoreInOneProcess("emit() takes no name under which deliveries are stored", async (sut) => {
+  const { place, store } = sut;
+  for (let i = 0; i < 9; i++) await store.accept({ ...delivery(`d${i}`), intake: "shop" });
+  await store.emit("jobs", "due", {});
+  const names = ["shop", "jobs", "sho", "shop-b", "shopb"];
+  const free = async () => {
+    const other = await place.open();
+    return await Promise.all(names.map((name) => emitAs(other, name)));
+  };
+  assertEquals(await free(), [false, true, true, true, true]);
+  for (const lease of await claimAll(store)) await store.complete(lease);
+  assertEquals((await store.purge({ ids: ["shop:d0"] })).changed, 1);
+  assertEquals(await free(), [false, true, true, true, true]);
+  await store.purge({ source: "shop" });
+  assertEquals(await free(), [true, true, true, true, true]);
+});
+
+testAging("emit() takes the name of a platform whose deliveries are forgotten", async (sut) => {
+  const { store, place } = sut;
+  for (let i = 0; i < 9; i++) await store.accept({ ...delivery(`d${i}`), intake: "shop" });
+  for (const lease of await claimAll(store)) await store.complete(lease);
+  assertEquals(await emitAs(store, "shop"), false);
+  await place.pass(store.retentionMs + 1);
+  assertEquals(await emitAs(store, "shop"), true);
 });
 
 const BAD: readonly [unknown[], string][] = [

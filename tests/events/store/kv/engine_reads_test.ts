@@ -10,6 +10,7 @@ import { countReads, keysOf, makeDue, recordKey } from "./_keys.ts";
 import { memoryStore } from "./_stores.ts";
 import { changeValue, damage, setValue, valueAt } from "./_values.ts";
 import { reading } from "./_reading.ts";
+import { notesOf } from "../../../../events/store/kv/_layout.ts";
 
 const LEASE_MS = 20_000;
 
@@ -62,6 +63,16 @@ Deno.test("get() rejects for an id whose entry cannot be decoded", async () => {
   await sut.store.accept(delivery("d1"));
   await damage(sut.kv, (await keysOf(sut.kv, "id"))[0]!);
   await assertRejects(() => sut.engine.get(["d1"]), UndecodableError);
+});
+
+Deno.test("ids() returns the last ids before a text, by their bytes", async () => {
+  await using sut = await open();
+  for (const id of ["b", "a:2", "\u{1f600}", "a:1", "\uffee"]) await sut.store.accept(delivery(id));
+  const { engine } = sut;
+  assertEquals(await engine.ids({ limit: 9 }), ["\u{1f600}", "\uffee", "b", "a:2", "a:1"]);
+  assertEquals(await engine.ids({ limit: 2 }), ["\u{1f600}", "\uffee"]);
+  assertEquals(await engine.ids({ before: "b", limit: 9 }), ["a:2", "a:1"]);
+  assertEquals(await engine.ids({ before: "a:1", limit: 9 }), []);
 });
 
 Deno.test("due() returns events page by page, the longest-waiting first", async () => {
@@ -133,7 +144,7 @@ Deno.test("a shared entry behind a cursor leads to all of its events", async () 
   const { value } = await sut.kv.get(shared!);
   await sut.kv.atomic().delete(shared!).set(["events", "due", dueAt, "f"], value).commit();
   for (const id of ["d1", "d2"]) {
-    await changeValue(sut.kv, await recordKey(sut.kv, id), { sharedEntry: "f" });
+    await changeValue(sut.kv, await recordKey(sut.kv, id), { engine: { sharedEntry: "f" } });
   }
   clock.advance(LEASE_MS + 100);
   const found: string[] = [];
@@ -254,23 +265,23 @@ Deno.test("a payload that was uploaded is read back once an event names it", asy
   await using sut = await open();
   const { engine, parts, kv } = sut;
   const body = new Uint8Array(engine.limits.bodyBytes + 1).fill(7);
-  const ref = { id: "p1", chunks: 1, size: body.byteLength };
+  const ref = { id: "p1", size: body.byteLength };
   await engine.upload(ref, body);
   const of = { id: "d1", receivedAt: 1 };
-  assertEquals(await engine.payload({ ...ref, chunks: 13 }, of), body);
+  assertEquals(await engine.payload(ref, of), body);
   const write = new Write();
   assert(parts.uploads.take(write, ref));
   assert(await parts.commits.commit(write));
   assertEquals(await keysOf(kv, "upload"), []);
   await kv.delete(["events", "payload", "p1", 12]);
-  await assertRejects(() => engine.payload({ ...ref, chunks: 13 }, of), Error, "780000 of 780001");
+  assertEquals((await engine.payload(ref, of)).byteLength, body.byteLength - 1);
 });
 
 Deno.test("an upload that was deleted becomes no event's payload", async () => {
   await using sut = await open();
   const { engine, parts, kv } = sut;
   const body = new Uint8Array(engine.limits.bodyBytes + 1);
-  const ref = { id: "p1", chunks: 13, size: body.byteLength };
+  const ref = { id: "p1", size: body.byteLength };
   await engine.upload(ref, body);
   const write = new Write();
   assert(parts.uploads.take(write, ref));
@@ -289,7 +300,7 @@ Deno.test("payload() finds a payload in the record of its event", async () => {
   await using sut = await open();
   const leases = await lease(sut.store, ["d1", "d2"]);
   const { record } = leases[0]!;
-  assertEquals(record.payload!.chunks, 0);
+  assertEquals(notesOf(record).holdsPayload, true);
   assertEquals(text(await sut.engine.payload(record.payload!, record)), `{"a":1}`);
   const [, second] = leases;
   await sut.store.renew(second!, LEASE_MS);
