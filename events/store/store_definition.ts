@@ -113,7 +113,7 @@ export class NoDatabaseError extends Error {}
  * @throws {TypeError} If it is something else.
  */
 export function checkStoreDefinition(doing: string, name: string, store: unknown): void {
-  checkPart(doing, store, "prepare", `'${name}' must be what kv() returns`);
+  checkPart(doing, store, "prepare", `'${name}' must be what kv() or kv(opened) returns`);
 }
 
 /**

@@ -5,7 +5,7 @@ import type { EventStore } from "../event_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
 import type { DefinedStore, StoreDefinition } from "../store_definition.ts";
 import { answered, KV_TIMEOUT_MS, KvDatabase } from "./_kv_database.ts";
-import { fileReason, isOtherUrl, watchKvFile } from "./_kv_file.ts";
+import { fileReason, otherScheme, watchKvFile } from "./_kv_file.ts";
 import type { KvCommit } from "./_own_keys.ts";
 import { openEventStore } from "./open_event_store.ts";
 
@@ -73,7 +73,7 @@ export function kv(opened?: Deno.Kv): StoreDefinition<KvCommit, Deno.Kv> {
     "define the store",
     opened,
     "atomic",
-    "the KV must be what Deno.openKv() resolves with",
+    "the KV must be what Deno.openKv() resolves with (the place of one that kv() opens is in KV_URL)",
   );
   return storeIn(Object.keys(SHARED), { opened });
 }
@@ -113,8 +113,11 @@ export function readKvPlace(variables: Variables, given?: GivenKv): KvPlace {
 function readKvUrl(name: string, variables: Variables): string | undefined {
   const place = variables.get(name)?.trim();
   if (!place) return undefined;
-  if (!isOtherUrl(place)) return place;
-  throw new VariableError(`${name} must be a path, :memory: or a URL with http or https`);
+  const scheme = otherScheme(place);
+  if (scheme === undefined) return place;
+  throw new VariableError(
+    `${name} must be a path, :memory: or a URL with http or https, and begins with ${scheme}`,
+  );
 }
 
 const NO_KV = "Deno.openKv is missing: run Deno with --unstable-kv, or put " +
@@ -160,7 +163,10 @@ async function openShared(
 
 /** Explains why a KV cannot be used. */
 async function unusable({ opened, url }: KvPlace, error: unknown): Promise<Error> {
-  if (opened) return new Error(`the KV cannot be used: ${reasonOf(error)}`, { cause: error });
+  if (opened) {
+    const why = error instanceof Deno.errors.BadResource ? "it is closed" : reasonOf(error);
+    return new Error(`the KV that kv() was given cannot be used: ${why}`, { cause: error });
+  }
   const where = url === undefined ? "the default database" : "the KV that KV_URL names";
   const reason = url === undefined
     ? reasonOf(error)
