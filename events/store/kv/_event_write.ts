@@ -256,14 +256,19 @@ export class EventWrite implements LateRecord {
     this.#write.check({ key, versionstamp: version, why: "event" });
   }
 
-  /** Makes the record that is stored. */
+  /** Makes the record that is stored: the one that the put has made, with the notes of this engine. */
   #make(after: EventRecord, now: number): void {
-    const engine: Notes = {
-      sharedEntry: undefined,
-      idKept: this.#idKeptOf(after),
-      holdsPayload: this.#holdsPayload(after, now) || undefined,
-    };
-    this.#after = { ...after, engine };
+    const record: { -readonly [K in keyof EventRecord]: EventRecord[K] } = after === this.#before
+      ? { ...after }
+      : after;
+    record.engine = this.#notesOn(after, now);
+    this.#after = record;
+  }
+
+  #notesOn(after: EventRecord, now: number): Notes | undefined {
+    if (after.state === "done") return undefined;
+    const holdsPayload = this.#holdsPayload(after, now) || undefined;
+    return { sharedEntry: undefined, idKept: this.#idKeptOf(after), holdsPayload };
   }
 
   /**
