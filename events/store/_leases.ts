@@ -4,14 +4,22 @@ import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
-import { isSameLease, renewed } from "./claims.ts";
+import { isSameLease, renewed } from "./arrival.ts";
 import { deathOf } from "./emission.ts";
 import { type Applied, type CellChange, type Stored, TooLargeError } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
-import { inBrief, isCancelRequested, progressed } from "./record_notes.ts";
-import { buried, completed, released, retried, settledWith } from "./settlement.ts";
-import { type Lease, rememberedMs, type StoreCore } from "./store_core.ts";
+import {
+  buried,
+  completed,
+  inBrief,
+  isCancelRequested,
+  progressed,
+  released,
+  retried,
+  settledWith,
+} from "./settlement.ts";
+import { type Lease, readPayload, rememberedMs, type StoreCore } from "./store_core.ts";
 
 /**
  * Part of a lease for which a settlement waits for its turn, and one for which a part of the handling does: less
@@ -71,7 +79,7 @@ export function leaseOperations<TTx>(
   return {
     async load({ record }) {
       const { payload, id, state } = record;
-      if (payload) return await engine.payload(payload, record);
+      if (payload) return await readPayload(engine, payload, record);
       if (state === "done") return await kept.load(record);
       throw new Error(`Cannot load event ${id}: it has no payload`);
     },
@@ -138,11 +146,11 @@ function isMade(applied: Applied): boolean {
 function keeping(
   core: StoreCore,
   kept: KeptPayloads,
-  { record, body }: Lease,
+  { record }: Lease,
   after: EventRecord,
 ): Pick<SettleOptions, "keeps" | "cells" | "sums" | "member"> {
   return {
-    ...kept.keep(record, after, body),
+    ...kept.keep(record, after),
     member: (member) => {
       const done = settledWith(member, after);
       return { ...memberOf(core, done), ...kept.keep(member, done) };

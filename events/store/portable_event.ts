@@ -8,16 +8,14 @@
  * @module
  */
 import { met } from "../../core/check_options.ts";
-import { type EventRecord, isOpen } from "./event_record.ts";
+import { isText, isTime, orNone, shape } from "../../core/shape.ts";
 import {
+  type EventRecord,
   isEventId,
-  isText,
-  isTime,
+  isOpen,
   MAX_ORDERING_KEY_LENGTH,
-  orNone,
-  shape,
   wrongFieldOf,
-} from "./record_shape.ts";
+} from "./event_record.ts";
 import { checkState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
@@ -37,7 +35,7 @@ export interface PortableEvent {
    * Its record, without what means something in its store only. The `group` says that it is in an ordering group, and
    * where it was in it.
    */
-  readonly record: Omit<EventRecord, "lease" | "payload" | "sharedEntry" | "idKept" | "batch">;
+  readonly record: Omit<EventRecord, "lease" | "payload" | "engine" | "batch">;
   /** Its payload, byte for byte; null if it has none any more. */
   readonly body: Uint8Array<ArrayBuffer> | null;
 }
@@ -88,7 +86,7 @@ export type PortableEntry =
 
 /** Fields that belong to one store. A batch names positions in a group, and these change with the store. */
 const OWN_FIELDS: readonly string[] = [
-  ...["lease", "payload", "sharedEntry", "idKept", "batch"] satisfies Exclude<
+  ...["lease", "payload", "engine", "batch"] satisfies Exclude<
     keyof EventRecord,
     keyof PortableRecord
   >[],

@@ -12,7 +12,6 @@ import type {
 } from "../engine.ts";
 import { TooLargeError } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
-import { chunksOf } from "../store_core.ts";
 import { withoutOwnKeys } from "./_own_keys.ts";
 import { encodeValue } from "../value_codec.ts";
 import { takeIds, TURN } from "./_chosen_ids.ts";
@@ -22,7 +21,7 @@ import type { GroupIntake } from "./_group_intake.ts";
 import { eventIn, findEvents, refOf } from "./_layout.ts";
 import { type Group, holdGroup, leaveBehind, leaveGroup } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
-import { deleteChunks, fitsOneCommit } from "./_payload.ts";
+import { deleteParts, MAX_BODY_BYTES } from "./_payload.ts";
 import { type Entry, read, readAll } from "./_reads.ts";
 import { RecentIds } from "./_recent_ids.ts";
 import { deferEntry, type DueEntry, isShared } from "./_schedule.ts";
@@ -570,11 +569,10 @@ function addCells(
 }
 
 /** Deletes a payload that no record names. */
-function dropPayload(write: Write, { keys }: StoreParts, { id, size }: PayloadRef): void {
-  const ref = { id, size, chunks: chunksOf(size) };
-  deleteChunks(write, keys, ref);
+function dropPayload(write: Write, { keys }: StoreParts, ref: PayloadRef): void {
+  deleteParts(write, keys, ref);
   // It may have been uploaded in vain.
-  if (!fitsOneCommit(ref)) write.delete(keys.upload(id));
+  if (ref.size > MAX_BODY_BYTES) write.delete(keys.upload(ref.id));
 }
 
 function tooLarge(cause: unknown): TooLargeError {

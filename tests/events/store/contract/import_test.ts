@@ -28,10 +28,13 @@ const done = (id: string, settledAt: number) =>
 testStore("an event that ran comes queued, and its attempt does not count", async ({ store }) => {
   const running = { state: "running", attempt: 3, dueAt: Date.now() + 30_000 };
   const lease = { owner: "me", until: Date.now() + 30_000, ms: 30_000, startedAt: 1 };
-  assertEquals(await store.restore(event({ ...running, lease, sharedEntry: "x" })), "restored");
+  assertEquals(
+    await store.restore(event({ ...running, lease, engine: { theirs: "x" } })),
+    "restored",
+  );
   const { record } = await claimOne(store);
   assertEquals([record.attempt, record.isBegun, record.lease?.owner === "me"], [3, true, false]);
-  assertEquals(record.sharedEntry, undefined);
+  assertEquals(Object(record.engine).theirs, undefined);
 });
 
 testStore("an event that was cancelled while it ran comes dead", async ({ store }) => {

@@ -99,10 +99,17 @@ testStore("events that join groups in use take no room in a claim", async ({ sto
     await store.accept(delivery(id));
     await later(2);
   }
-  const claim = () => store.claim({ limit: 2, owner: "w", leaseMs: 30_000 });
-  assertEquals(idsOf(await claim()), ["d1", "d2"]);
-  assertEquals(idsOf(await claim()), ["d3"]);
+  assertEquals(await claimSome(store, 2), ["d1", "d2"]);
+  assertEquals(await claimSome(store, 2), ["d3"]);
 });
+
+/** Claims until there are leases: a claim whose events take long to join their groups leaves the rest to the next. */
+async function claimSome(store: EventStore, limit: number): Promise<string[]> {
+  for (;;) {
+    const leases = await store.claim({ limit, owner: "w", leaseMs: 30_000 });
+    if (leases.length > 0) return idsOf(leases);
+  }
+}
 
 testStore("events that join a group beside deliveries are all handled", async (sut) => {
   const { place, store } = sut;

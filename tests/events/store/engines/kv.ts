@@ -28,6 +28,7 @@ import type {
   Place,
   PlaceKind,
 } from "./_engine.ts";
+import { notesOf, partsOf } from "../../../../events/store/kv/_layout.ts";
 
 /** A KV that a store lies in. */
 export interface KvPlace extends Place {
@@ -166,7 +167,7 @@ function damagesIn({ kv }: KvPlace): Damages {
       const key = await recordKey(kv, id);
       if (what === "event") return await kv.delete(key);
       const { payload } = await valueAt<EventRecord>(kv, key);
-      await kv.delete(["events", "payload", payload!.id, payload!.chunks - 1]);
+      await kv.delete(["events", "payload", payload!.id, partsOf(payload!.size) - 1]);
     },
     makeDue: (id) => makeDue(kv, id),
   };
@@ -239,7 +240,7 @@ async function payloadsInRecords(kv: Deno.Kv): Promise<number> {
   let count = 0;
   for await (const { value } of kv.list({ prefix: ["events", "event"] })) {
     const record = decodeValue(value)?.value as EventRecord | undefined;
-    if (record?.payload?.chunks === 0) count++;
+    if (record && notesOf(record).holdsPayload) count++;
   }
   return count;
 }

@@ -1,6 +1,12 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { accepted, redelivered, replayed } from "../../../../events/store/arrival.ts";
-import { joined, leased, movedUp } from "../../../../events/store/claims.ts";
+import {
+  accepted,
+  joined,
+  leased,
+  movedUp,
+  redelivered,
+  replayed,
+} from "../../../../events/store/arrival.ts";
 import {
   type Applied,
   type CellChange,
@@ -12,12 +18,13 @@ import {
   type Unreadable,
 } from "../../../../events/store/engine.ts";
 import type { EventRecord } from "../../../../events/store/event_record.ts";
+import { notesOf, PART_BYTES } from "../../../../events/store/kv/_layout.ts";
+import { type KvEngine, openKvEngine } from "../../../../events/store/kv/kv_engine.ts";
 import { buried, completed, settledWith } from "../../../../events/store/settlement.ts";
 import { encodeValue } from "../../../../events/store/value_codec.ts";
+import { delivery } from "../_events.ts";
 import { limitChecks } from "./_commits.ts";
 import { expiringKv } from "./_expiring_kv.ts";
-import { delivery } from "../_events.ts";
-import { type KvEngine, openKvEngine } from "../../../../events/store/kv/kv_engine.ts";
 
 /** An engine on a KV of its own. */
 async function openEngine(): Promise<Disposable & { engine: KvEngine; kv: Deno.Kv }> {
@@ -37,11 +44,7 @@ const REQUEST = { owner: "w", leaseMs: 30_000 };
 /** Makes the record of a new event, and its payload. */
 function newEvent(id: string, bytes = 10) {
   const body = new Uint8Array(bytes).fill(7);
-  const payload = {
-    id: `${Date.now().toString(36)}-${crypto.randomUUID()}`,
-    chunks: 1,
-    size: bytes,
-  };
+  const payload = { id: `${Date.now().toString(36)}-${crypto.randomUUID()}`, size: bytes };
   return { body, record: accepted(delivery(id), id, payload, Date.now()) };
 }
 
@@ -247,9 +250,9 @@ Deno.test("events that are leased in one commit share a schedule entry until the
   const puts = ["a", "b"].map((id) => newPut(id, { isLeased: true }));
   const [a, b] = await Promise.all(puts.map((put) => write(opened, put)));
   assertEquals(await keysIn(opened).then((keys) => keys.filter((key) => /^due/.test(key))), [
-    `due/${a!.record.dueAt}/${a!.record.sharedEntry}`,
+    `due/${a!.record.dueAt}/${notesOf(a!.record).sharedEntry}`,
   ]);
-  assertEquals([a!.record.payload!.chunks, b!.version], [0, a!.version]);
+  assertEquals([notesOf(a!.record).holdsPayload, b!.version], [true, a!.version]);
   const settled = await Promise.all([a!, b!].map((each) => change(opened, each, completed)));
   assertEquals(settled.map(({ ok }) => ok), [true, true]);
   await opened.engine.apply(work({ cells: [{ key: ["x"], after: 1 }] }));
@@ -265,7 +268,7 @@ Deno.test("a payload is taken out of its record when the event is changed", asyn
   // Also if the caller has forgotten the payload.
   const made = await change(opened, { record, version }, renewed);
   assert(made.ok);
-  assertEquals(made.written[0]!.record.payload!.chunks, 1);
+  assertEquals(notesOf(made.written[0]!.record).holdsPayload, undefined);
   assertEquals((await opened.engine.payload(record.payload!, record)).byteLength, 10);
 });
 
@@ -351,7 +354,7 @@ Deno.test("a done event is forgotten with its id after a time, and stays if none
   const forMs = 60_000;
   for (const [id, ofId, ofDone] of [["a", forMs, forMs], ["b", undefined, undefined]] as const) {
     const stored = await write(opened, { ...newPut(id, { isLeased: true }), forMs: ofId });
-    assertEquals(stored.record.idKept, ofId === undefined ? true : undefined);
+    assertEquals(notesOf(stored.record).idKept, ofId === undefined ? true : undefined);
     assert((await change(opened, stored, completed, { forMs: ofDone })).ok);
   }
   const idsLeft = async () => (await keysIn(opened)).filter((key) => key.startsWith("id/"));
@@ -379,13 +382,13 @@ Deno.test("a payload that was in its record is kept in a part of its own", async
   using opened = await openEngine();
   const stored = await write(opened, newPut("a", { isLeased: true }));
   const keeps = stored.record.payload!;
-  assertEquals(keeps.chunks, 0);
+  assertEquals(notesOf(stored.record).holdsPayload, true);
   const done = await change(opened, stored, completed, { keeps });
   assert(done.ok);
   const [{ record }] = done.written as [Stored];
   assertEquals((await opened.engine.payload(keeps, record)).byteLength, 10);
   await opened.engine.apply(work({ drops: [keeps] }));
-  await assertRejects(() => opened.engine.payload(keeps, record));
+  assertEquals((await opened.engine.payload(keeps, record)).byteLength, 0);
 });
 
 Deno.test("effects are in the commit, and a change is refused if they throw", async () => {
@@ -501,7 +504,7 @@ Deno.test("a stored event joins a group, and takes its payload out of its record
   const applied = await opened.engine.apply(work({ puts }));
   assert(applied.ok);
   const [before] = applied.written as [Stored];
-  assertEquals(before.record.payload!.chunks, 0);
+  assertEquals(notesOf(before.record).holdsPayload, true);
   const after: Put["after"] = ({ group, isFirst }) => joined(before.record, "g", group!, isFirst!);
   const joins = await opened.engine.apply(work({ puts: [{ before, after, joins: "g" }] }));
   assert(joins.ok);
@@ -681,7 +684,7 @@ Deno.test("limits tell how many events of a group fit the commit that settles th
   assertEquals([together(records), together(records.slice(0, 1)), together([])], [4, 1, 0]);
   const large = { ...records[2]!, requestId: "x".repeat(240_000) };
   assertEquals(together([records[0]!, records[1]!, large]), 2);
-  const many = { ...records[2]!, payload: { id: "p".repeat(60), chunks: 900, size: 1 } };
+  const many = { ...records[2]!, payload: { id: "p".repeat(60), size: 900 * PART_BYTES } };
   assertEquals(together([records[0]!, records[1]!, many]), 2);
-  assertEquals(together([records[0]!, { ...records[1]!, idKept: undefined }]), 1);
+  assertEquals(together([records[0]!, { ...records[1]!, engine: undefined }]), 1);
 });

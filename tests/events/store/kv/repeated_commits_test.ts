@@ -237,7 +237,7 @@ testRepeated("the upkeep counts what it did", async ({ kv, store }) => {
   await kv.delete(["events", "lane", "group"]);
   assertEquals([await repairGroups(store), await repairGroups(store)], [1, 0]);
   for (const id of ["a", "b"]) {
-    await kv.set(["events", "upload", id], encodeValue({ startedAt: 1, chunks: 1 }));
+    await kv.set(["events", "upload", id], encodeValue({ startedAt: 1, size: 1 }));
   }
   assertEquals(await deleteUploads(store, 1_000), 2);
   await store.complete(await claimOne(store));
