@@ -1,5 +1,5 @@
 import { type LogSink, writeLog } from "../../../core/mod.ts";
-import type { Engine } from "../engine.ts";
+import type { Due as FoundEvent, Engine } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import {
   isEventId,
@@ -74,6 +74,11 @@ interface ScheduleParts extends KvParts {
 /** An entry of the schedule. */
 export interface DueEntry extends ListedEntry {
   readonly value: ScheduleEntry | SharedEntry;
+}
+
+/** A due event, with the entry by which it was found. */
+export interface FoundDue extends FoundEvent {
+  readonly entry: DueEntry;
 }
 
 /** A part of the schedule. */
