@@ -8,7 +8,7 @@ import {
   type OwnEvents,
 } from "../events/mod.ts";
 import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
-import { kv } from "../events/store/kv/kv_store.ts";
+import { kv, type KvCommit } from "../events/store/kv/mod.ts";
 import type { StoreDefinition } from "../events/store/store_definition.ts";
 import { HANDLES, NoHandler } from "../events/worker/event.ts";
 import { runOf } from "../events/worker/handler_run.ts";
@@ -391,7 +391,7 @@ export function defineApp<
   TEvents extends object,
   const TSpec extends EnvSpec = Record<never, never>,
   TResources = undefined,
-  TTx = Deno.AtomicOperation,
+  TTx = KvCommit,
   TReader = Deno.Kv,
 >(
   definition: AppDefinition<TEvents, TSpec, TResources, TTx, TReader>,

@@ -1,4 +1,5 @@
 import { met } from "../../core/check_options.ts";
+import { isTime } from "../../core/shape.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { Tries, untilDone } from "../../core/tries.ts";
 import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
@@ -10,15 +11,13 @@ import {
   eventIdOf,
   inIntake,
   isLive,
+  joined,
   redelivered,
   replayed,
 } from "./arrival.ts";
-import { joined } from "./claims.ts";
-import type { Delivery } from "./delivery.ts";
 import type { Applied, Bytes, CellKey, Change, Moment, Put, Stored, Unreadable } from "./engine.ts";
-import type { EventRecord } from "./event_record.ts";
+import { type Delivery, type EventRecord, isEventId, wrongMemberOf } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { isEventId, isTime, wrongMemberOf } from "./record_shape.ts";
 import { findEvent, newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
 import { UndecodableError } from "./value_codec.ts";
 

@@ -30,8 +30,7 @@ import {
   matches,
 } from "./event_operations.ts";
 import { type EventFilter, type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
-import { cancelRequested, isCancelRequested } from "./record_notes.ts";
-import { cancelled, cancelledAlone } from "./settlement.ts";
+import { cancelled, cancelledAlone, cancelRequested, isCancelRequested } from "./settlement.ts";
 import { findEvent, type StoreCore } from "./store_core.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */

@@ -7,8 +7,8 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { checkFilled, checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
-import type { EventChat, EventRepository, EventSender } from "./delivery.ts";
 import type { SettlementRoom } from "./engine.ts";
+import type { EventChat, EventRepository, EventSender } from "./event_record.ts";
 import type { EventRecord } from "./event_record.ts";
 import { isAction } from "./processes.ts";
 

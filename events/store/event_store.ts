@@ -1,9 +1,8 @@
 import type { ConsoleRecords } from "./console_records.ts";
-import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, OwnEvents } from "./emission.ts";
 import type { CellChange, CheckedPage, SettlementRoom } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
-import type { EventRecord } from "./event_record.ts";
+import type { Delivery, EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
 import type { ScheduleNotes } from "./schedule_notes.ts";
 import type { AcceptResult, Lease, ReleaseOptions, StoreListener } from "./store_core.ts";
@@ -12,12 +11,29 @@ import type { StateOptions, StoredState } from "./stored_state.ts";
 
 /**
  * Writes for the commit that settles an event: they happen if, and only if, the event is settled by this lease. So
- * an effect that lives in the same database happens exactly once.
+ * an effect that lives in the same database happens exactly once. The function is synchronous: the commit does not
+ * wait for what it would add later.
  *
  * @typeParam TTx The commit or transaction of the store.
  * @category Handlers
  */
-export type CommitEffects<TTx = unknown> = (tx: TTx) => unknown;
+export type CommitEffects<TTx = unknown> = (tx: TTx) => NotPromise;
+
+/**
+ * Result of a function that must be synchronous: anything but a promise. It is not used.
+ *
+ * @category Handlers
+ */
+export type NotPromise =
+  | void
+  | null
+  | undefined
+  | boolean
+  | number
+  | bigint
+  | string
+  | symbol
+  | (object & { readonly then?: never });
 
 /**
  * Options of {@linkcode EventStore.checkpoint}, and of {@linkcode EventStore.complete}.

@@ -6,7 +6,6 @@
 import { checkInteger, checkKeys, checkObject, numberFrom } from "../../core/check_options.ts";
 import type { LogSink } from "../../core/mod.ts";
 import type { CountedStep } from "../../telemetry/mod.ts";
-import type { Delivery } from "./delivery.ts";
 import {
   type Bytes,
   type Cell,
@@ -16,7 +15,7 @@ import {
   UNNAMED,
   type Unreadable,
 } from "./engine.ts";
-import type { EventRecord, EventRef, PayloadRef } from "./event_record.ts";
+import type { Delivery, EventRecord, EventRef, PayloadRef } from "./event_record.ts";
 
 /** The time for which done events are remembered by default, in milliseconds: 7 days. */
 export const DEFAULT_RETENTION_MS = 604_800_000;

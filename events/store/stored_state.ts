@@ -7,8 +7,8 @@ import {
   wholeNumber,
 } from "../../core/check_options.ts";
 import { nonJsonPartOf } from "../../core/json_value.ts";
+import { isTime, orNull, shape } from "../../core/shape.ts";
 import type { Cell, CellChange, CellKey, Engine, SettlementRoom, Version } from "./engine.ts";
-import { isTime, orNull, shape } from "./record_shape.ts";
 import { isUnnamed, nameOfCell, type StoreCore } from "./store_core.ts";
 
 /** Longest key of a state, see `Limits`. */

@@ -7,7 +7,6 @@
 import { Buffer } from "node:buffer";
 import { checkOptions, met, wholeNumber } from "../../core/check_options.ts";
 import type { SettlementRoom } from "./engine.ts";
-import { MAX_WAKE_BYTES } from "./record_notes.ts";
 
 /** Largest number of characters of a name. */
 const MAX_NAME_LENGTH = 256;
@@ -17,6 +16,9 @@ const DEFAULT_TIMEOUT_MS = 604_800_000;
 
 /** Longest time that an event waits, in milliseconds: a year. */
 const MAX_TIMEOUT_MS = 31_536_000_000;
+
+/** Largest number of bytes of the value that an event is woken with. */
+export const MAX_WAKE_BYTES = 8_192;
 
 /**
  * Options of `waitFor`.

@@ -1,7 +1,7 @@
 import type { LogLevel } from "../../core/mod.ts";
 import { type Timeout, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { EventRecord, EventStore, Lease } from "../store/mod.ts";
-import { isCancelRequested } from "../store/record_notes.ts";
+import { isCancelRequested } from "../store/settlement.ts";
 
 /** Part of its length after which a lease is renewed. */
 export const RENEWAL = 0.3;

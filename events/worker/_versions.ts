@@ -3,7 +3,7 @@ import { sleep, withDeadline } from "../../core/timeouts.ts";
 import { ClosedError } from "../store/engine.ts";
 import type { EventRecord, EventStore, HandledEvents, ProcessNote } from "../store/mod.ts";
 import { hasHandlerFor } from "../store/processes.ts";
-import { unhandledSince } from "../store/record_notes.ts";
+import { unhandledSince } from "../store/settlement.ts";
 import { type DescribedHandler, type EventHandler, HANDLES } from "./event.ts";
 
 /** Time between two notes of this process: a note is kept for five times as long. */

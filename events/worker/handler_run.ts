@@ -1,4 +1,3 @@
-import { checkPartName } from "../store/record_notes.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
 import type { CellChange, SettlementRoom } from "../store/engine.ts";
@@ -10,12 +9,13 @@ import type {
   OwnEvents,
   WaitOptions,
 } from "../store/mod.ts";
+import { checkPartName } from "../store/settlement.ts";
 import { type Wait, waitOf, type Wake, wakeOf, withWake, withWakesBack } from "../store/waits.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
-import type { TimeLimit } from "./time_limit.ts";
 import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
 import { HandlerStates } from "./state.ts";
+import type { TimeLimit } from "./time_limit.ts";
 
 /** Turns of the microtasks after which a function has gone on that awaited a call. */
 const TURNS = 20;
@@ -352,7 +352,10 @@ function committing(effects: readonly CommitEffects[] | undefined): CommitEffect
       const result: unknown = each(commit);
       if (!(result instanceof Promise)) continue;
       result.catch(() => {});
-      throw new TypeError("Effects must be added synchronously");
+      throw new TypeError(
+        "Cannot commit the effects: the function that adds them must be synchronous, got a promise. " +
+          "Await before it is called, in the handler",
+      );
     }
   });
 }

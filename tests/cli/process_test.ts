@@ -105,7 +105,10 @@ testKv("the tool gives up on a KV that does not answer", async (kv, path) => {
   const results = await Promise.all(kvs.map((each) => ended(startCli("stats", "--kv", each))));
   for (const { code, out, err } of results) {
     assertEquals([code, out], [1, ""]);
-    assertEquals(err, "The KV has not answered within 10 s: it is locked, or cannot be reached\n");
+    assertEquals(
+      err,
+      "Cannot open the database: The KV has not answered within 10 s: it is locked, or cannot be reached\n",
+    );
   }
 });
 

@@ -12,7 +12,7 @@ import type {
 } from "../engine.ts";
 import { TooLargeError } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
-import { withoutOwnKeys } from "./_own_keys.ts";
+import { forEffects } from "./_own_keys.ts";
 import { encodeValue } from "../value_codec.ts";
 import { takeIds, TURN } from "./_chosen_ids.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
@@ -424,7 +424,7 @@ class Attempt {
     if (effects) {
       write.effects = (commit) => {
         try {
-          effects(withoutOwnKeys(commit, keys.namespaces));
+          effects(forEffects(commit, keys.namespaces));
         } catch (error) {
           this.#thrown = { error };
           throw error;

@@ -4,6 +4,7 @@ import type { EventStoreOptions } from "../store_core.ts";
 import type { DatabaseFile } from "../database_file.ts";
 import type { Database } from "../store_definition.ts";
 import type { KvStoreOptions } from "./_open_parts.ts";
+import type { KvCommit } from "./_own_keys.ts";
 import { findLeftNamespaces, listNamespaces } from "./namespaces.ts";
 import { openEventStore } from "./open_event_store.ts";
 
@@ -15,9 +16,9 @@ export function isRemoteKv(place: string): boolean {
   return /^https?:\/\//i.test(place);
 }
 
-/** Checks whether the place of a KV is a URL with which no KV can be opened. */
-export function isOtherUrl(place: string): boolean {
-  return /^\w+:\/\//.test(place) && !isRemoteKv(place);
+/** Finds the scheme of what cannot be the place of a KV: of another URL, or `kv:`, which only `--store` takes. */
+export function otherScheme(place: string): string | undefined {
+  return isRemoteKv(place) ? undefined : /^(?:kv:|\w+:(?=\/\/))/.exec(place)?.[0];
 }
 
 /** Error of a KV that does not answer. Closing that KV would block the process. */
@@ -79,7 +80,7 @@ interface KvDatabaseOptions {
 }
 
 /** A KV that is open, with the stores in it. */
-export class KvDatabase implements Database<Deno.AtomicOperation, Deno.Kv> {
+export class KvDatabase implements Database<KvCommit, Deno.Kv> {
   readonly #kv: Deno.Kv;
   readonly #options: KvDatabaseOptions;
   #answers = true;
@@ -89,7 +90,7 @@ export class KvDatabase implements Database<Deno.AtomicOperation, Deno.Kv> {
     this.#options = options;
   }
 
-  async openStore(options: EventStoreOptions): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
+  async openStore(options: EventStoreOptions): Promise<EventStore<KvCommit, Deno.Kv>> {
     const { notifier, openStore = openEventStore } = this.#options;
     return await this.#asked(openStore(this.#kv, { ...options, notifier }));
   }

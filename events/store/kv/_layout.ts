@@ -3,19 +3,17 @@
  *
  * @module
  */
+import { type Check, isOneOf, isText, orNone, shape } from "../../../core/shape.ts";
 import type { CellKey, Stored, Unreadable } from "../engine.ts";
-import type { EventRecord, EventRef, PayloadRef } from "../event_record.ts";
 import {
-  type Check,
+  type EventRecord,
+  type EventRef,
   isEventRecord,
   isGroupPosition,
-  isOneOf,
   isPayloadOf,
   isPayloadRef,
-  isText,
-  orNone,
-  shape,
-} from "../record_shape.ts";
+  type PayloadRef,
+} from "../event_record.ts";
 import { encodeValue, UndecodableError } from "../value_codec.ts";
 import { type Entry, type ListedEntry, read, readAll, type ReadKeys } from "./_reads.ts";
 

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import type { Limits, SettlementRoom } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
-import { BRIEF_BYTES, jsonBytes } from "../record_notes.ts";
+import { BRIEF_BYTES, jsonBytes } from "../settlement.ts";
 import { MAX_PAYLOAD_BYTES, notesOf, partsOf, type StoreKeys } from "./_layout.ts";
 import { MAX_BODY_BYTES } from "./_payload.ts";
 

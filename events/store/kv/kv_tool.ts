@@ -2,7 +2,7 @@ import { withoutCredentials } from "../../../core/hosts.ts";
 import { reasonOf } from "../../../core/mod.ts";
 import { checkDatabaseFile } from "../database_file.ts";
 import { type ExistingDatabases, NoDatabaseError } from "../store_definition.ts";
-import { answered, isOtherUrl, isRemoteKv, KvDatabase } from "./_kv_database.ts";
+import { answered, isRemoteKv, KvDatabase, otherScheme } from "./_kv_database.ts";
 
 /** KVs that are there already, by their paths or URLs. */
 export const existingKvs: ExistingDatabases = {
@@ -23,13 +23,17 @@ async function openKv(place: string | undefined, create: boolean): Promise<Deno.
     return await answered(Deno.openKv(place));
   } catch (error) {
     const given = place === undefined ? [] : [place];
-    throw new Error(withoutCredentials(reasonOf(error), given, "the given KV"), { cause: error });
+    const reason = withoutCredentials(reasonOf(error), given, "the given KV");
+    throw new Error(`Cannot open the database: ${reason}`, { cause: error });
   }
 }
 
 async function checkFile(path: string, create: boolean): Promise<void> {
-  if (isOtherUrl(path)) {
-    throw new NoDatabaseError("The KV must be a path, or a URL with http or https");
+  const scheme = otherScheme(path);
+  if (scheme !== undefined) {
+    throw new NoDatabaseError(
+      `The KV must be a path, or a URL with http or https, and begins with ${scheme}`,
+    );
   }
   await checkDatabaseFile("KV", path, create);
 }

@@ -1,16 +1,15 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { corrected, foundAgain } from "../../../../events/store/claims.ts";
-import type { Scan } from "../../../../events/store/engine.ts";
-import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
-import { Write } from "../../../../events/store/kv/_write.ts";
 import type { EventStore, Lease } from "../../../../events/mod.ts";
+import { corrected, foundAgain } from "../../../../events/store/arrival.ts";
+import type { Scan } from "../../../../events/store/engine.ts";
+import { notesOf, UndecodableError } from "../../../../events/store/kv/_layout.ts";
+import { Write } from "../../../../events/store/kv/_write.ts";
 import { WallClock } from "../../../_wall_clock.ts";
 import { buryAll, claimAll, claimOne, delivery, oneOfEach } from "../_events.ts";
 import { countReads, keysOf, makeDue, recordKey } from "./_keys.ts";
+import { reading } from "./_reading.ts";
 import { memoryStore } from "./_stores.ts";
 import { changeValue, damage, setValue, valueAt } from "./_values.ts";
-import { reading } from "./_reading.ts";
-import { notesOf } from "../../../../events/store/kv/_layout.ts";
 
 const LEASE_MS = 20_000;
 
