@@ -18,7 +18,7 @@ import {
 import type { Applied, Bytes, CellKey, Change, Moment, Put, Stored, Unreadable } from "./engine.ts";
 import { type Delivery, type EventRecord, isEventId, wrongMemberOf } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
+import { findEvent, newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
 import { UndecodableError } from "./value_codec.ts";
 
 /** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */
@@ -135,8 +135,8 @@ export class Acceptance {
     return arrive(this.#core, { before, record, orderingKey, body }, beside, handOff);
   }
 
-  async #find(id: string): Promise<Stored | Unreadable | null> {
-    return (await this.#core.engine.get([id]))[0]!;
+  #find(id: string): Promise<Stored | Unreadable | null> {
+    return findEvent(this.#core.engine, id);
   }
 }
 

@@ -64,7 +64,7 @@ export function checkReplayWindow(doing: string, windowMs: number, retentionMs: 
  */
 export function eventIdOf({ intake, deliveryId }: Delivery): string {
   const id = inIntake(intake, deliveryId ?? crypto.randomUUID());
-  // Engines like a KV store half of a surrogate pair as another character, and would take two ids for one.
+  // An engine may store half of a surrogate pair as another character, and would take two ids for one.
   if (!id.isWellFormed()) {
     throw new TypeError(
       `Cannot store the event: its id must be a well-formed text, got ${met(id)}`,
@@ -98,7 +98,7 @@ export function sourceIn(id: string): string | undefined {
 
 /**
  * Makes an ordering key one that every engine stores as it is. It comes from a payload, so none is refused. A key that
- * is too long, or holds half a surrogate pair (a KV would store another character), ends with a digest of the whole:
+ * is too long, or holds half a surrogate pair (an engine may store another character), ends with a digest of the whole:
  * two keys are never one group.
  *
  * @param orderingKey The ordering key.

@@ -20,7 +20,7 @@ import {
   wrongMember,
 } from "../../core/shape.ts";
 
-/** A key of a KV takes 2,048 bytes, three of them for a character at most. */
+/** The longest id of an event, in characters. Every engine takes it: in UTF-8 it has up to 1,800 bytes. */
 export const MAX_ID_LENGTH = 600;
 
 /** The longest ordering key that a store keeps: a longer one is cut, so that it fits a key. */

@@ -1,6 +1,6 @@
 import type { ConsoleRecords } from "./console_records.ts";
 import type { Emission, EmitOptions, OwnEvents } from "./emission.ts";
-import type { CellChange, CheckedPage } from "./engine.ts";
+import type { CellChange, CheckedPage, SettlementRoom } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { Delivery, EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
@@ -75,6 +75,9 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
 
   /** The largest payload it can hold, in bytes. */
   readonly maxPayloadBytes: number;
+
+  /** Its room for what handlers add to the settlement of their event. */
+  readonly room: SettlementRoom;
 
   /** Time that it remembers done events, in milliseconds. */
   readonly retentionMs: number;

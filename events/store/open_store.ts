@@ -89,6 +89,7 @@ function storeOf(core: StoreCore): EventStore {
     db: engine.reader,
     notifier: engine.notifier,
     maxPayloadBytes: engine.limits.payloadBytes,
+    room: engine.limits.room,
     retentionMs,
     inspect: storeInspector(core, kept),
     ...leaseOperations(core, kept, emitter),

@@ -4,8 +4,8 @@
  * gives it back cancels it instead.
  *
  * The notes of a record about the handling of its event follow: the parts that are done, the attempts, the results of
- * its waits, the time of its first put-off, and that it was cancelled. A value of a KV holds 64 KiB, so each has its
- * room.
+ * its waits, the time of its first put-off, and that it was cancelled. Each change of an event writes its record anew,
+ * and a record takes up to 64 KiB in every engine, so each has its room.
  *
  * @module
  */
@@ -36,7 +36,7 @@ const MAX_PROGRESS_BYTES = 32_768;
 /** The number of bytes that the results of an event's waits take in its record, at most, with their names. */
 const MAX_WOKEN_BYTES = 18_432;
 
-/** Largest number of bytes of all of these notes: a KV value holds 64 KiB, and the rest of a record takes up to 8. */
+/** Largest number of bytes of all of these notes: a record takes up to 64 KiB, and the rest of it up to 8. */
 const MAX_NOTES_BYTES = 57_344;
 
 /** Bytes of an attempt beside its error, as JSON. */

@@ -282,7 +282,7 @@ export class Job implements EventLog {
     this.#listener!.onFree();
   };
 
-  // Step 4: settle, as soon as the KV permits.
+  // Step 4: settle, as soon as the store permits.
 
   async #settle(): Promise<void> {
     await this.#settlement.settle({

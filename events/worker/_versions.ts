@@ -33,7 +33,7 @@ const LEFT_MS = 2_000;
 /** Largest number of events without a handler that are remembered. */
 const MAX_REMEMBERED = 10_000;
 
-/** Length of the note's list of events above which it says nothing about them: a KV value holds 65,536 bytes. */
+/** Length of the note's list of events above which it says nothing about them: a cell takes up to 65,536 bytes. */
 const MAX_HANDLES_LENGTH = 30_000;
 
 /** Options of {@linkcode Versions}. */

@@ -241,7 +241,7 @@ class StoreWorker implements EventWorker {
   readonly noted: Promise<void>;
   readonly #loop: Promise<void>;
   readonly #unwatch: (() => void) | undefined;
-  /** Aborted once the worker has stopped, even if calls of the KV are not answered. */
+  /** Aborted once the worker has stopped, even if calls of the store are not answered. */
   readonly #ended = new AbortController();
   #polls: (() => void)[] = [];
   #stopping = false;

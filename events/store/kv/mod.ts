@@ -30,4 +30,5 @@
  */
 export { kv } from "./kv_store.ts";
 export { listNamespaces } from "./namespaces.ts";
+export type { KvStoreOptions } from "./_open_parts.ts";
 export { openEventStore } from "./open_event_store.ts";
