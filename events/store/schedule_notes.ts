@@ -1,6 +1,5 @@
-import type { CellKey } from "./engine.ts";
+import { type CellKey, UndecodableError } from "./engine.ts";
 import { nameOfCell, type StoreCore } from "./store_core.ts";
-import { UndecodableError } from "./value_codec.ts";
 
 /** Beginning of the keys of all notes. */
 const SCHEDULES: CellKey = ["cron"];

@@ -6,10 +6,15 @@
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { inIntake, sourceIn } from "./arrival.ts";
 import { childIdOf } from "./emission.ts";
-import type { BoundedCount, Counts, Engine, GroupMember } from "./engine.ts";
+import {
+  type BoundedCount,
+  type Counts,
+  type Engine,
+  type GroupMember,
+  UndecodableError,
+} from "./engine.ts";
 import type { EventRecord, StoredEvent } from "./event_record.ts";
 import type { StoreCore } from "./store_core.ts";
-import { UndecodableError } from "./value_codec.ts";
 
 /** The number of sources in which emitted events are looked for. */
 const MAX_SOURCES = 50;
