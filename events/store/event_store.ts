@@ -1,10 +1,9 @@
-import type { ConsoleRecords } from "./console_records.ts";
 import type { Emission, EmitOptions, OwnEvents } from "./emission.ts";
 import type { CellChange, CheckedPage, SettlementRoom } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
 import type { Delivery, EventRecord } from "./event_record.ts";
+import type { ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
 import type { ProcessNote } from "./processes.ts";
-import type { ScheduleNotes } from "./schedule_notes.ts";
 import type { AcceptResult, Lease, ReleaseOptions, StoreListener } from "./store_core.ts";
 import type { StoreInspector } from "./store_inspector.ts";
 import type { StateOptions, StoredState } from "./stored_state.ts";

@@ -17,11 +17,10 @@ import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { answers, wake } from "./_waits.ts";
 import { corrected, foundAgain } from "./arrival.ts";
-import { consoleRecords } from "./console_records.ts";
 import type { CellKey, CheckedPage, Engine } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
+import { consoleRecords, scheduleNotes } from "./own_cells.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
-import { scheduleNotes } from "./schedule_notes.ts";
 import {
   checkKeepPayloads,
   DEFAULT_RETENTION_MS,
