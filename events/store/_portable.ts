@@ -9,8 +9,8 @@ import type { KeptPayloads } from "./_kept_payloads.ts";
 import { answerCell, answers, arriving, restoreWake } from "./_waits.ts";
 import { imported } from "./arrival.ts";
 import { type CellChange, type CellKey, type Engine, TooLargeError } from "./engine.ts";
-import type { EventOperations, RestoreOutcome } from "./event_operations.ts";
 import type { PayloadRef } from "./event_record.ts";
+import type { EventOperations, RestoreOutcome } from "./event_store.ts";
 import { scheduleKey, scheduleNotes } from "./own_cells.ts";
 import {
   checkedEntry,

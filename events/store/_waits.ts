@@ -26,8 +26,8 @@ import {
   type Stored,
   UndecodableError,
 } from "./engine.ts";
-import type { EventOperations } from "./event_operations.ts";
 import { type EndedWait, type EventRecord, type EventRef, isEventRef } from "./event_record.ts";
+import type { EventOperations } from "./event_store.ts";
 import {
   checkRoomFor,
   isCancelRequested,

@@ -1,7 +1,6 @@
 import { checkFunction, checkOptions, checkSignal } from "../../core/check_options.ts";
 import { reasonOf } from "../../core/text_of.ts";
-import type { BulkOptions } from "./event_operations.ts";
-import type { EventStore } from "./event_store.ts";
+import type { BulkOptions, EventStore } from "./event_store.ts";
 import {
   inOrder,
   itemOfLine,

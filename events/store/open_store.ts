@@ -13,6 +13,7 @@ import { Claims } from "./_claims.ts";
 import { Emitter } from "./_emit.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
+import { storeInspector } from "./_lists.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { answers, wake } from "./_waits.ts";
@@ -28,7 +29,6 @@ import {
   type StoreCore,
   type StoreListener,
 } from "./store_core.ts";
-import { storeInspector } from "./store_inspector.ts";
 import { listStates, readState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
