@@ -89,6 +89,7 @@ export {
   type HandlerContext,
   type HandlerOptions,
   kv,
+  type KvCommit,
   type KvStoreOptions,
   openEventStore,
   RetryLaterError,

@@ -21,12 +21,29 @@ import type { UntakenAnswer } from "./waits.ts";
 
 /**
  * Writes for the commit that settles an event: they happen if, and only if, the event is settled by this lease. So
- * an effect that lives in the same database happens exactly once.
+ * an effect that lives in the same database happens exactly once. The function is synchronous: the commit does not
+ * wait for what it would add later.
  *
  * @typeParam TTx The commit or transaction of the store.
  * @category Handlers
  */
-export type CommitEffects<TTx = unknown> = (tx: TTx) => unknown;
+export type CommitEffects<TTx = unknown> = (tx: TTx) => NotPromise;
+
+/**
+ * Result of a function that must be synchronous: anything but a promise. It is not used.
+ *
+ * @category Handlers
+ */
+export type NotPromise =
+  | void
+  | null
+  | undefined
+  | boolean
+  | number
+  | bigint
+  | string
+  | symbol
+  | (object & { readonly then?: never });
 
 /**
  * Options of {@linkcode EventStore.checkpoint}, and of {@linkcode EventStore.complete}.

@@ -31,7 +31,7 @@ export {
   type StateOptions,
   type StoredState,
 } from "./stored_state.ts";
-export type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
+export type { CommitEffects, EventStore, NoteOptions, NotPromise } from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";
 export type { BoundedCount, CheckedPage, Counts, SettlementRoom } from "./engine.ts";
 export type { StoreInspector } from "./event_store.ts";

@@ -5,7 +5,7 @@
  *
  * The notes of a record about the handling of its event follow: the parts that are done, the attempts, the results of
  * its waits, the time of its first put-off, and that it was cancelled. Each change of an event writes its record anew,
- * and a record takes up to 64 KiB in every engine, so each has its room.
+ * and a record takes up to 64 KiB in every engine, so each note has its room.
  *
  * @module
  */

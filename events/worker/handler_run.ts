@@ -352,7 +352,10 @@ function committing(effects: readonly CommitEffects[] | undefined): CommitEffect
       const result: unknown = each(commit);
       if (!(result instanceof Promise)) continue;
       result.catch(() => {});
-      throw new TypeError("Effects must be added synchronously");
+      throw new TypeError(
+        "Cannot commit the effects: the function that adds them must be synchronous, got a promise. " +
+          "Await before it is called, in the handler",
+      );
     }
   });
 }

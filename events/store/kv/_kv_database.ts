@@ -4,6 +4,7 @@ import type { EventStoreOptions } from "../store_core.ts";
 import type { Database } from "../store_definition.ts";
 import type { KvFile } from "./_kv_file.ts";
 import type { KvStoreOptions } from "./_open_parts.ts";
+import type { KvCommit } from "./_own_keys.ts";
 import { findLeftNamespaces, listNamespaces } from "./namespaces.ts";
 import { openEventStore } from "./open_event_store.ts";
 
@@ -69,7 +70,7 @@ interface KvDatabaseOptions {
 }
 
 /** A KV that is open, with the stores in it. */
-export class KvDatabase implements Database<Deno.AtomicOperation, Deno.Kv> {
+export class KvDatabase implements Database<KvCommit, Deno.Kv> {
   readonly #kv: Deno.Kv;
   readonly #options: KvDatabaseOptions;
   #answers = true;
@@ -79,7 +80,7 @@ export class KvDatabase implements Database<Deno.AtomicOperation, Deno.Kv> {
     this.#options = options;
   }
 
-  async openStore(options: EventStoreOptions): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
+  async openStore(options: EventStoreOptions): Promise<EventStore<KvCommit, Deno.Kv>> {
     const { notifier, openStore = openEventStore } = this.#options;
     return await this.#asked(openStore(this.#kv, { ...options, notifier }));
   }

@@ -5,9 +5,9 @@ export function isRemoteKv(place: string): boolean {
   return /^https?:\/\//i.test(place);
 }
 
-/** Checks whether the place of a KV is a URL with which no KV can be opened. */
-export function isOtherUrl(place: string): boolean {
-  return /^\w+:\/\//.test(place) && !isRemoteKv(place);
+/** Finds the scheme of what cannot be the place of a KV: of another URL, or `kv:`, which only `--store` takes. */
+export function otherScheme(place: string): string | undefined {
+  return isRemoteKv(place) ? undefined : /^(?:kv:|\w+:(?=\/\/))/.exec(place)?.[0];
 }
 
 /**

@@ -2,7 +2,7 @@ import { mayHoldSecrets, withoutCredentials } from "../../../core/hosts.ts";
 import { reasonOf } from "../../../core/mod.ts";
 import { type ExistingDatabases, NoDatabaseError } from "../store_definition.ts";
 import { answered, KvDatabase } from "./_kv_database.ts";
-import { isOtherUrl, isRemoteKv } from "./_kv_file.ts";
+import { isRemoteKv, otherScheme } from "./_kv_file.ts";
 
 /** Beginning of every SQLite file. */
 const SQLITE_HEADER = "SQLite format 3\0";
@@ -26,7 +26,8 @@ async function openKv(place: string | undefined, create: boolean): Promise<Deno.
     return await answered(Deno.openKv(place));
   } catch (error) {
     const given = place === undefined ? [] : [place];
-    throw new Error(withoutCredentials(reasonOf(error), given, "the given KV"), { cause: error });
+    const reason = withoutCredentials(reasonOf(error), given, "the given KV");
+    throw new Error(`Cannot open the database: ${reason}`, { cause: error });
   }
 }
 
@@ -34,8 +35,11 @@ async function checkFile(path: string, create: boolean): Promise<void> {
   if (path === ":memory:") {
     throw new NoDatabaseError("A KV in memory can be read only by its own process");
   }
-  if (isOtherUrl(path)) {
-    throw new NoDatabaseError("The KV must be a path, or a URL with http or https");
+  const scheme = otherScheme(path);
+  if (scheme !== undefined) {
+    throw new NoDatabaseError(
+      `The KV must be a path, or a URL with http or https, and begins with ${scheme}`,
+    );
   }
   // A path that does not exist may be a URL with a typing error.
   const shown = mayHoldSecrets(path) ? "of that name" : path;

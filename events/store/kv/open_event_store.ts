@@ -9,6 +9,7 @@ import {
 import type { EventStore } from "../event_store.ts";
 import { createEventStore, STORE_OPTIONS } from "../open_store.ts";
 import type { KvStoreOptions } from "./_open_parts.ts";
+import type { KvCommit } from "./_own_keys.ts";
 import { openKvEngine } from "./kv_engine.ts";
 
 /**
@@ -35,7 +36,7 @@ import { openKvEngine } from "./kv_engine.ts";
 export async function openEventStore(
   kv: Deno.Kv,
   options: KvStoreOptions = {},
-): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
+): Promise<EventStore<KvCommit, Deno.Kv>> {
   checkOptions(DOING, options, OPTIONS);
   checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
   const { namespace: _namespace, notifier: _notifier, ...own } = options;

@@ -7,7 +7,7 @@ import { storeKeys } from "../../../../events/store/kv/_layout.ts";
 import { SharedEntries, Write } from "../../../../events/store/kv/_write.ts";
 import { createNotifier } from "../../../../events/store/kv/notifier.ts";
 import { encodeValue } from "../../../../events/store/kv/value_codec.ts";
-import { type LogRecord, openEventStore } from "../../../../mod.ts";
+import { type KvCommit, type LogRecord, openEventStore } from "../../../../mod.ts";
 import { withFolder } from "../../../_folder.ts";
 import type { KvStore } from "../../../_kv_handlers.ts";
 import { testWith } from "../../../_permissions.ts";
@@ -149,7 +149,7 @@ Deno.test("openEventStore() takes a view of a KV that others have made", async (
 testOnQueue("effects cannot use the queue", async ({ kv, store }) => {
   await store.accept(delivery("d1"));
   const lease = await claimOne(store);
-  const sends = (commit: Deno.AtomicOperation) => commit.set(["effect"], 1).enqueue("mine");
+  const sends = (commit: KvCommit) => commit.set(["effect"], 1).enqueue("mine");
   await assertRejects(() => store.checkpoint(lease, "part", sends), TypeError, SENDING);
   await assertRejects(() => store.complete(lease, { effects: sends }), TypeError, SENDING);
   assertEquals([(await kv.get(["effect"])).value, (await store.get("d1"))?.state], [

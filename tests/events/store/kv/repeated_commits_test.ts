@@ -4,7 +4,12 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { repeating } from "../../../../dev/harness/faulty_kv.ts";
-import { exportEvents, importEvents, openEventStore } from "../../../../events/mod.ts";
+import {
+  exportEvents,
+  importEvents,
+  type KvCommit,
+  openEventStore,
+} from "../../../../events/mod.ts";
 import { encodeValue } from "../../../../events/store/kv/value_codec.ts";
 import type { KvStore } from "../../../_kv_handlers.ts";
 import { testKv } from "../../../_kvs.ts";
@@ -226,7 +231,7 @@ testRepeated("a worker's changes of its events tell that they were made", async 
 testRepeated("effects are made once, and tell that they were", async ({ kv, store }) => {
   await store.accept(delivery("d1"));
   const lease = await claimOne(store);
-  const sum = (commit: Deno.AtomicOperation) => void commit.sum(["n"], 1n);
+  const sum = (commit: KvCommit) => void commit.sum(["n"], 1n);
   const checked = await store.checkpoint(lease, "part", sum);
   assert(await store.complete(checked!, { effects: sum }));
   assertEquals((await kv.get<Deno.KvU64>(["n"])).value?.value, 2n);
