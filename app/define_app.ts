@@ -7,11 +7,6 @@ import {
   type HandlerOptions,
   type OwnEvents,
 } from "../events/mod.ts";
-import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
-import { kv, type KvCommit } from "../events/store/kv/mod.ts";
-import type { StoreDefinition } from "../events/store/store_definition.ts";
-import { HANDLES, NoHandler } from "../events/worker/event.ts";
-import { runOf } from "../events/worker/handler_run.ts";
 import {
   checkExpression,
   checkScheduleName,
@@ -20,8 +15,13 @@ import {
   type Schedule,
   type SlotPayload,
 } from "../events/schedules/mod.ts";
-import { checkPlatform } from "../webhook/platform.ts";
+import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
+import { kv, type KvCommit } from "../events/store/kv/mod.ts";
+import type { StoreDefinition } from "../events/store/store_definition.ts";
+import { HANDLES, NoHandler } from "../events/worker/event.ts";
+import { runOf } from "../events/worker/handler_run.ts";
 import type { Platform } from "../webhook/mod.ts";
+import { checkPlatform } from "../webhook/platform.ts";
 import { type AppDefinition, checkDefinition, type ScheduleOptions } from "./definition.ts";
 import {
   type AppContext,

@@ -1,6 +1,5 @@
 import type { Bytes, Change, Due, Moment, Put, Stored, Unreadable } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
-import { encodeValue } from "../value_codec.ts";
 import {
   DAY_MS,
   MARGIN_MS,
@@ -16,6 +15,7 @@ import { deleteParts, fitsRecord, setParts } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
 import { deleteDue, type FoundDue, isAtEntry, setDue } from "./_schedule.ts";
 import { type LateRecord, Write, type WriteCheck } from "./_write.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** Change of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
 type IdStep = "leave" | "set" | "look";
