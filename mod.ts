@@ -90,6 +90,7 @@ export {
   type HandlerOptions,
   kv,
   type KvCommit,
+  type KvStoreOptions,
   openEventStore,
   RetryLaterError,
   type RetryPolicy,

@@ -6,8 +6,12 @@
 import { FORMS, MAX_PACE_MS } from "../catch_up/options.ts";
 import { httpUrl } from "../core/hosts.ts";
 import type { EventFilter, EventStore, StoredEvent } from "../events/mod.ts";
-import { EVENT_STATES, OPEN_STATES, STORED_STATES } from "../events/store/event_record.ts";
-import { OUTCOMES } from "../events/store/record_shape.ts";
+import {
+  EVENT_STATES,
+  OPEN_STATES,
+  OUTCOMES,
+  STORED_STATES,
+} from "../events/store/event_record.ts";
 import {
   apiOption,
   COMMON,

@@ -1,4 +1,5 @@
 import { met } from "../../core/check_options.ts";
+import { isTime } from "../../core/shape.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { Tries, untilDone } from "../../core/tries.ts";
 import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
@@ -10,16 +11,14 @@ import {
   eventIdOf,
   inIntake,
   isLive,
+  joined,
   redelivered,
   replayed,
 } from "./arrival.ts";
-import { joined } from "./claims.ts";
-import type { Delivery } from "./delivery.ts";
 import type { Applied, Bytes, CellKey, Change, Moment, Put, Stored, Unreadable } from "./engine.ts";
-import type { EventRecord } from "./event_record.ts";
+import { type Delivery, type EventRecord, isEventId, wrongMemberOf } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { isEventId, isTime, wrongMemberOf } from "./record_shape.ts";
-import { newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
+import { findEvent, newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
 import { UndecodableError } from "./value_codec.ts";
 
 /** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */
@@ -136,8 +135,8 @@ export class Acceptance {
     return arrive(this.#core, { before, record, orderingKey, body }, beside, handOff);
   }
 
-  async #find(id: string): Promise<Stored | Unreadable | null> {
-    return (await this.#core.engine.get([id]))[0]!;
+  #find(id: string): Promise<Stored | Unreadable | null> {
+    return findEvent(this.#core.engine, id);
   }
 }
 

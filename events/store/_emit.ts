@@ -59,7 +59,7 @@ export class Emitter {
     options?: EmitOptions,
   ): Promise<AcceptResult> => {
     const emission = emissionOf(source, type, payload, options);
-    new Emissions().add(emission);
+    new Emissions(this.#core.engine.limits.room).add(emission);
     const name = emission.source;
     const id = emission.id === undefined ? inIntake(name, this.#newId()) : fullIdOf(emission);
     if (!this.#free.has(name)) {

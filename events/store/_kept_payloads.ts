@@ -1,5 +1,6 @@
 import { writeLog } from "../../core/mod.ts";
 import { Pool } from "../../core/pool.ts";
+import { isTime, shape } from "../../core/shape.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import {
   type Bytes,
@@ -10,8 +11,7 @@ import {
   ClosedError,
   type SumChange,
 } from "./engine.ts";
-import { type EventRecord, NotKeptError, type PayloadRef } from "./event_record.ts";
-import { isPayloadRef, isTime, shape } from "./record_shape.ts";
+import { type EventRecord, isPayloadRef, NotKeptError, type PayloadRef } from "./event_record.ts";
 import { readPayload, type StoreCore } from "./store_core.ts";
 
 /** The number of entries read at a time, and of payloads dropped at the same time. */

@@ -4,13 +4,21 @@ import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
-import { isSameLease, renewed } from "./claims.ts";
+import { isSameLease, renewed } from "./arrival.ts";
 import { deathOf } from "./emission.ts";
 import { type Applied, type CellChange, type Stored, TooLargeError } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
-import { inBrief, isCancelRequested, progressed } from "./record_notes.ts";
-import { buried, completed, released, retried, settledWith } from "./settlement.ts";
+import {
+  buried,
+  completed,
+  inBrief,
+  isCancelRequested,
+  progressed,
+  released,
+  retried,
+  settledWith,
+} from "./settlement.ts";
 import { type Lease, readPayload, rememberedMs, type StoreCore } from "./store_core.ts";
 
 /**

@@ -11,7 +11,14 @@ import { firstOf } from "./_batches.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { NEXT_IS_DUE, settle } from "./_settlement.ts";
 import { leavingName } from "./_waits.ts";
-import type { Engine, Scan, Stored, Unreadable, Visit } from "./engine.ts";
+import {
+  CursorError,
+  type Engine,
+  type Scan,
+  type Stored,
+  type Unreadable,
+  type Visit,
+} from "./engine.ts";
 import {
   type BulkOptions,
   type BulkResult,
@@ -23,9 +30,8 @@ import {
   matches,
 } from "./event_operations.ts";
 import { type EventFilter, type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
-import { cancelRequested, isCancelRequested } from "./record_notes.ts";
-import { cancelled, cancelledAlone } from "./settlement.ts";
-import type { StoreCore } from "./store_core.ts";
+import { cancelled, cancelledAlone, cancelRequested, isCancelRequested } from "./settlement.ts";
+import { findEvent, type StoreCore } from "./store_core.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
 const CONCURRENCY = 100;
@@ -84,7 +90,7 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
     replay: (id) => replay(id),
 
     async get(id) {
-      const [found] = await engine.get([id]);
+      const found = await findEvent(engine, id);
       if (!found || found.record) return found?.record ?? null;
       throw new Error(
         `Cannot read the record of event ${id}: another version wrote it, or it is damaged`,
@@ -156,9 +162,12 @@ function listEvents(engine: Engine, options: ListOptions): EventList {
     );
   }
   const after = cursor === "" ? undefined : cursor;
+  if (after !== undefined && (typeof after !== "string" || !after.isWellFormed())) {
+    throw new CursorError(after);
+  }
   const reads = new Reads(maxReads, maxMs);
   const visits = engine.scan({
-    ...{ filter: options, after },
+    ...{ filter: wellFormed(options), after },
     ...{ isNewestFirst: order === "newest", isLimited: reads.isLimited },
   });
   return new EventPage(find(visits, options, undefined, reads), limit, reads, after);
@@ -171,7 +180,13 @@ function findAll(
   work: Work,
   way?: Partial<Scan>,
 ): AsyncGenerator<FoundEvent> {
-  return find(engine.scan({ ...way, filter }), filter, work);
+  return find(engine.scan({ ...way, filter: wellFormed(filter) }), filter, work);
+}
+
+/** Leaves ids out of a filter that no event has: each text that an engine gets is well-formed. */
+function wellFormed(filter: EventFilter): EventFilter {
+  const { ids } = filter;
+  return ids ? { ...filter, ids: ids.filter((id) => id.isWellFormed()) } : filter;
 }
 
 /** Finds the events that match a filter among those that a scan comes by. */
@@ -400,7 +415,7 @@ async function cancelEvent(
   filter: EventFilter = {},
 ): Promise<boolean> {
   return await untilDone(async () => {
-    const [found] = await core.engine.get([id]);
+    const found = await findEvent(core.engine, id);
     if (!found?.record || !isOpen(found.record) || !matches(found.record, filter)) return false;
     return await tryToCancel(core, found) || undefined;
   });

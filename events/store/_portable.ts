@@ -8,7 +8,7 @@ import { arrive } from "./_acceptance.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { answerCell, answers, arriving, restoreWake } from "./_waits.ts";
 import { imported } from "./arrival.ts";
-import { type CellChange, type CellKey, TooLargeError } from "./engine.ts";
+import { type CellChange, type CellKey, type Engine, TooLargeError } from "./engine.ts";
 import type { EventOperations, RestoreOutcome } from "./event_operations.ts";
 import type { PayloadRef } from "./event_record.ts";
 import {
@@ -140,7 +140,7 @@ export async function restoreEntry(
 ): Promise<RestoreOutcome> {
   const { engine } = core;
   const entry = checkedEntry(given);
-  const cell = cellOf(entry, engine.now());
+  const cell = cellOf(engine, entry);
   if (cell.forMs !== undefined && cell.forMs <= 0) return "expired";
   const mark: CellChange = { key: markOf(cell.key), version: null, after: true, forMs: MARKED_MS };
   if (entry.kind === "answer") {
@@ -154,11 +154,14 @@ export async function restoreEntry(
   return (await engine.apply({ cells, urgency: "work" })).ok ? "restored" : "known";
 }
 
-function cellOf(entry: PortableEntry, now: number): CellChange {
+function cellOf(engine: Engine, entry: PortableEntry): CellChange {
+  const now = engine.now();
   switch (entry.kind) {
     case "state": {
       const { intake = "", key, expiresAt } = entry;
-      return stateChange(stateKey(intake, key), null, entryUntil(entry.value, expiresAt, now), now);
+      const { room } = engine.limits;
+      const state = entryUntil(entry.value, expiresAt, now, room);
+      return stateChange(stateKey(intake, key), null, state, now);
     }
     case "answer":
       return answerCell(entry.name, entry.at, entry.value, now);

@@ -1,5 +1,5 @@
 import { LocalHandOff } from "./_local_hand_off.ts";
-import { movedUp } from "./claims.ts";
+import { movedUp } from "./arrival.ts";
 import type { Applied, Change, Leave, LeavingMember, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { settledWith } from "./settlement.ts";

@@ -14,6 +14,7 @@
  *
  * @module
  */
+import { met } from "../../core/check_options.ts";
 import type {
   EventFilter,
   EventRecord,
@@ -81,9 +82,9 @@ export interface Put {
    */
   readonly keeps?: PayloadRef | undefined;
   /**
-   * The time for which the event is remembered once it is done, with its id, in milliseconds; undefined if it stays. It
-   * begins with this change if the record after is done: no method finds the event afterwards. For a new event it says
-   * how long its id will be needed then: an engine that stores ids by themselves can write this one once.
+   * The time after which the event is forgotten with its id, in milliseconds from this change, if its record after is
+   * done: no method finds it then. Undefined if it stays. For any other record after, it is only a forecast of the time
+   * that the change which settles the event will give: an engine may use it to store an id by itself once, or ignore it.
    */
   readonly forMs?: number | undefined;
   /**
@@ -362,7 +363,7 @@ export interface CheckedPage {
        * another program has written with a newer Deno has none in an older one.
        */
       readonly name: string;
-      /** Place of the value, as the engine has it: in a KV its key, or the beginning of the key if it has no name. */
+      /** Place of the value, as the engine names it, or the place around it if it has no name. */
       readonly at: unknown;
     }
   )[];
@@ -374,12 +375,40 @@ export type StoreFinding = CheckedPage["findings"][number];
 /** Kind of a stored value that cannot be decoded. */
 export type StoredKind = Exclude<StoreFinding, { readonly is: "put_back" }>["kind"];
 
-/** Limits of an engine. The errors of the store name these numbers. */
+/**
+ * Room for what handlers add to the change that settles their event, or that notes a part of it.
+ *
+ * @category Event store and worker
+ */
+export interface SettlementRoom {
+  /** The number of events that it emits. */
+  readonly events: number;
+  /** The number of bytes of these events: of their payloads, and of all else in their records. */
+  readonly eventBytes: number;
+  /** The number of bytes of the ids of these events. */
+  readonly idBytes: number;
+  /** The number of states that it changes. */
+  readonly states: number;
+  /** The number of bytes that the value of a state takes as JSON. */
+  readonly stateBytes: number;
+  /** The number of names that it wakes. */
+  readonly wakes: number;
+}
+
+/**
+ * Limits of an engine, each the largest number. The errors of the store name them.
+ *
+ * Other limits are the store's, so that what one engine holds fits any other one: an id of an event has up to 600
+ * characters; a key of a group or a state, and a name that is waited for, 256; the JSON of a record and of any other
+ * cell takes up to 65,536 bytes.
+ */
 export interface Limits {
   /** The largest payload, in bytes. */
   readonly payloadBytes: number;
   /** The largest payload that {@linkcode Put.body} takes, in bytes. A larger one is uploaded before. */
   readonly bodyBytes: number;
+  /** See {@linkcode SettlementRoom}. */
+  readonly room: SettlementRoom;
   /** The number of the first ones of some events that can be settled together by one change. */
   together(events: readonly EventRecord[]): number;
 }
@@ -402,8 +431,8 @@ export interface Tidying {
 /**
  * Engine: the events of one store, and all else that the store keeps.
  *
- * It is opened with the retention of the store. Once that has passed since a done event's `settledAt`, the engine
- * forgets its record and its id. It forgets a cell after {@linkcode CellChange.forMs}.
+ * It forgets what a change has stored for a time only: a done event with its id ({@linkcode Put.forMs}), and a cell
+ * ({@linkcode CellChange.forMs}). All texts that it gets, such as ids and keys, are well-formed.
  *
  * @typeParam TTx The commit or transaction that a handler's effects get.
  * @typeParam TReader The reader that handlers get.
@@ -466,7 +495,7 @@ export interface Engine<TTx = unknown, TReader = unknown> {
    * Goes through events, in the order received unless {@linkcode Scan.isLimited} is set. Ids that no event has are
    * passed over, and so are those that cannot be read.
    *
-   * @throws {TypeError} If {@linkcode Scan.after} is not a place, before anything is read.
+   * @throws {CursorError} If {@linkcode Scan.after} is not a place, before anything is read.
    */
   scan(scan: Scan): AsyncIterableIterator<Visit>;
 
@@ -532,6 +561,20 @@ export class NoTurnError extends Error {
 export class TooLargeError extends RangeError {
   /** The class's name. */
   override readonly name = "TooLargeError";
+}
+
+/** Thrown if a list of events is to begin behind something that is not a place in a scan. */
+export class CursorError extends TypeError {
+  /**
+   * Creates the error.
+   *
+   * @param cursor The value that is none.
+   */
+  constructor(cursor: unknown) {
+    super(
+      `Cannot list the events: 'cursor' must be the cursor of another list, got ${met(cursor)}`,
+    );
+  }
 }
 
 /** Thrown once the database of an engine is closed: it will never answer again. */

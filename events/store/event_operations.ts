@@ -8,17 +8,18 @@ import {
   checkTexts,
   met,
 } from "../../core/check_options.ts";
+import { isOneOf, isText } from "../../core/shape.ts";
 import { cutKey } from "./arrival.ts";
 import {
   type EventFilter,
   type EventRecord,
   type EventState,
+  OUTCOMES,
   STORED_STATES,
   type StoredEvent,
 } from "./event_record.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
-import { isOneOf, isText, OUTCOMES } from "./record_shape.ts";
 import type { ListedState } from "./stored_state.ts";
 import type { UntakenAnswer } from "./waits.ts";
 

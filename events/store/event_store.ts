@@ -1,9 +1,8 @@
 import type { ConsoleRecords } from "./console_records.ts";
-import type { Delivery } from "./delivery.ts";
 import type { Emission, EmitOptions, OwnEvents } from "./emission.ts";
-import type { CellChange, CheckedPage } from "./engine.ts";
+import type { CellChange, CheckedPage, SettlementRoom } from "./engine.ts";
 import type { EventOperations } from "./event_operations.ts";
-import type { EventRecord } from "./event_record.ts";
+import type { Delivery, EventRecord } from "./event_record.ts";
 import type { ProcessNote } from "./processes.ts";
 import type { ScheduleNotes } from "./schedule_notes.ts";
 import type { AcceptResult, Lease, ReleaseOptions, StoreListener } from "./store_core.ts";
@@ -93,6 +92,9 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
 
   /** The largest payload it can hold, in bytes. */
   readonly maxPayloadBytes: number;
+
+  /** Its room for what handlers add to the settlement of their event. */
+  readonly room: SettlementRoom;
 
   /** Time that it remembers done events, in milliseconds. */
   readonly retentionMs: number;

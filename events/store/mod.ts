@@ -3,7 +3,7 @@
  *
  * @module
  */
-export type { Delivery, EventChat, EventRepository, EventSender } from "./delivery.ts";
+export type { Delivery, EventChat, EventRepository, EventSender } from "./event_record.ts";
 export type { EventFilter, EventRecord, EventState, StoredEvent } from "./event_record.ts";
 export type { DeadEvent, Emission, Emit, EmitOptions, OwnEvents } from "./emission.ts";
 export { NotKeptError } from "./event_record.ts";
@@ -33,7 +33,7 @@ export {
 } from "./stored_state.ts";
 export type { CommitEffects, EventStore, NoteOptions, NotPromise } from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";
-export type { BoundedCount, CheckedPage, Counts } from "./engine.ts";
+export type { BoundedCount, CheckedPage, Counts, SettlementRoom } from "./engine.ts";
 export type { StoreInspector } from "./store_inspector.ts";
 export { exportEvents } from "./event_export.ts";
 export { importEvents, type ImportResult } from "./event_import.ts";

@@ -7,6 +7,7 @@ import {
   type OptionCheck,
 } from "../../core/check_options.ts";
 import { consoleSink } from "../../core/mod.ts";
+import { isCount, isTime, shape } from "../../core/shape.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { Claims } from "./_claims.ts";
 import { Emitter } from "./_emit.ts";
@@ -15,12 +16,11 @@ import { leaseOperations } from "./_leases.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { answers, wake } from "./_waits.ts";
-import { corrected, foundAgain } from "./claims.ts";
+import { corrected, foundAgain } from "./arrival.ts";
 import { consoleRecords } from "./console_records.ts";
 import type { CellKey, CheckedPage, Engine } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
-import { isCount, isTime, shape } from "./record_shape.ts";
 import { scheduleNotes } from "./schedule_notes.ts";
 import {
   checkKeepPayloads,
@@ -89,6 +89,7 @@ function storeOf(core: StoreCore): EventStore {
     db: engine.reader,
     notifier: engine.notifier,
     maxPayloadBytes: engine.limits.payloadBytes,
+    room: engine.limits.room,
     retentionMs,
     inspect: storeInspector(core, kept),
     ...leaseOperations(core, kept, emitter),

@@ -8,16 +8,14 @@
  * @module
  */
 import { met } from "../../core/check_options.ts";
-import { type EventRecord, isOpen } from "./event_record.ts";
+import { isText, isTime, orNone, shape } from "../../core/shape.ts";
 import {
+  type EventRecord,
   isEventId,
-  isText,
-  isTime,
+  isOpen,
   MAX_ORDERING_KEY_LENGTH,
-  orNone,
-  shape,
   wrongFieldOf,
-} from "./record_shape.ts";
+} from "./event_record.ts";
 import { checkState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 

@@ -6,9 +6,16 @@
 import { checkInteger, checkKeys, checkObject, numberFrom } from "../../core/check_options.ts";
 import type { LogSink } from "../../core/mod.ts";
 import type { CountedStep } from "../../telemetry/mod.ts";
-import type { Delivery } from "./delivery.ts";
-import { type Bytes, type Cell, type CellKey, type Engine, UNNAMED } from "./engine.ts";
-import type { EventRecord, EventRef, PayloadRef } from "./event_record.ts";
+import {
+  type Bytes,
+  type Cell,
+  type CellKey,
+  type Engine,
+  type Stored,
+  UNNAMED,
+  type Unreadable,
+} from "./engine.ts";
+import type { Delivery, EventRecord, EventRef, PayloadRef } from "./event_record.ts";
 
 /** The time for which done events are remembered by default, in milliseconds: 7 days. */
 export const DEFAULT_RETENTION_MS = 604_800_000;
@@ -20,19 +27,13 @@ export const DEFAULT_RETENTION_MS = 604_800_000;
  */
 export interface EventStoreOptions {
   /**
-   * Name of the part of the database that belongs to the store: in a KV, all keys begin with it. Each bot needs
+   * Name of the part of the database that belongs to the store. Each bot needs
    * another one: the updates of two bots have the same numbers, and within a namespace only the names of the
    * intakes keep these ids apart.
    *
    * @default {"events"}
    */
   readonly namespace?: string | undefined;
-  /**
-   * The way to wake workers.
-   *
-   * @default {"auto"} `enqueue` if the KV has queues, else `watch`.
-   */
-  readonly notifier?: "enqueue" | "watch" | "auto" | undefined;
   /**
    * Time that done events are remembered, and with them duplicates, in milliseconds.
    *
@@ -238,6 +239,17 @@ export function newPayloadRef(engine: Engine, body: Uint8Array): PayloadRef {
   }
   // Ordered by time, like all keys of an event.
   return { id: `${engine.now().toString(36)}-${crypto.randomUUID()}`, size };
+}
+
+/**
+ * Finds an event by an id that a caller has given.
+ *
+ * @param engine The engine that holds it.
+ * @param id The id. Half of a surrogate pair is in none, and no engine gets one: it might take two ids for one.
+ * @returns The event; null if there is none.
+ */
+export async function findEvent(engine: Engine, id: string): Promise<Stored | Unreadable | null> {
+  return id.isWellFormed() ? (await engine.get([id]))[0]! : null;
 }
 
 /**

@@ -147,7 +147,9 @@ async function namesOfSources(engine: Engine, maxReads: number): Promise<string[
 /** Finds those of some ids that events have. */
 async function known(engine: Engine, ids: readonly string[]): Promise<string[]> {
   const found = new Set<string>();
-  for await (const { event } of engine.scan({ filter: { ids } })) {
+  for await (
+    const { event } of engine.scan({ filter: { ids: ids.filter((id) => id.isWellFormed()) } })
+  ) {
     if (event) found.add(event.record ? event.record.id : event.id);
   }
   return ids.filter((id) => found.has(id));

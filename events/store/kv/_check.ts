@@ -1,6 +1,6 @@
+import { isTime } from "../../../core/shape.ts";
 import type { CheckedPage, Engine, Stored, StoredKind, StoreFinding } from "../engine.ts";
-import type { EventRecord } from "../event_record.ts";
-import { isEventRef, isTime } from "../record_shape.ts";
+import { type EventRecord, isEventRef } from "../event_record.ts";
 import { encodeValue } from "../value_codec.ts";
 import { changeEvent } from "./_event_write.ts";
 import { eventIn, MARK, notesOf, readEvents, refOf } from "./_layout.ts";

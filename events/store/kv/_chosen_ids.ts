@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { isText, isTime, shape } from "../record_shape.ts";
+import { isText, isTime, shape } from "../../../core/shape.ts";
 import { encodeValue } from "../value_codec.ts";
 import { HOLD_MS, unlessHeld } from "./_concurrency.ts";
 import { MARK } from "./_layout.ts";

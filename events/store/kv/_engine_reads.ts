@@ -1,5 +1,4 @@
-import { met } from "../../../core/check_options.ts";
-import type { Engine, Scan, Tidying, Visit } from "../engine.ts";
+import { CursorError, type Engine, type Scan, type Tidying, type Visit } from "../engine.ts";
 import { StoreCheck } from "./_check.ts";
 import { countEvents } from "./_counts.ts";
 import { readDuePage } from "./_due.ts";
@@ -82,14 +81,12 @@ function textOf(place: Place): string {
 
 /** Reads a place from a text: an event that it names may be gone. */
 function placeAt(text: string | undefined): Place | undefined {
-  if (text === undefined || text === "") return undefined;
-  const [, time, id] = /^(-?\d{1,16}(?:\.\d{1,16})?):(.*)$/s.exec(String(text)) ?? [];
-  if (typeof text === "string" && id !== undefined) return { id, receivedAt: Number(time) };
-  const place = typeof text === "string" ? placeIn(text) : undefined;
+  if (text === undefined) return undefined;
+  const [, time, id] = /^(-?\d{1,16}(?:\.\d{1,16})?):(.*)$/s.exec(text) ?? [];
+  if (id !== undefined) return { id, receivedAt: Number(time) };
+  const place = placeIn(text);
   if (place) return place;
-  throw new TypeError(
-    `Cannot list the events: 'cursor' must be the cursor of another list, got ${met(text)}`,
-  );
+  throw new CursorError(text);
 }
 
 async function tidy(

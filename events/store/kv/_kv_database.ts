@@ -1,8 +1,9 @@
 import { withDeadline } from "../../../core/timeouts.ts";
 import type { EventStore } from "../event_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
-import type { Database, StoreOptions } from "../store_definition.ts";
+import type { Database } from "../store_definition.ts";
 import type { KvFile } from "./_kv_file.ts";
+import type { KvStoreOptions } from "./_open_parts.ts";
 import type { KvCommit } from "./_own_keys.ts";
 import { findLeftNamespaces, listNamespaces } from "./namespaces.ts";
 import { openEventStore } from "./open_event_store.ts";
@@ -45,7 +46,7 @@ interface KvDatabaseOptions {
    *
    * @default {"auto"}
    */
-  readonly notifier?: EventStoreOptions["notifier"];
+  readonly notifier?: KvStoreOptions["notifier"];
   /** File that the KV is in; undefined if it is in none that can be watched. */
   readonly file?: KvFile | undefined;
   /**
@@ -79,7 +80,7 @@ export class KvDatabase implements Database<KvCommit, Deno.Kv> {
     this.#options = options;
   }
 
-  async openStore(options: StoreOptions): Promise<EventStore<KvCommit, Deno.Kv>> {
+  async openStore(options: EventStoreOptions): Promise<EventStore<KvCommit, Deno.Kv>> {
     const { notifier, openStore = openEventStore } = this.#options;
     return await this.#asked(openStore(this.#kv, { ...options, notifier }));
   }

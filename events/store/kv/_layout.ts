@@ -3,19 +3,17 @@
  *
  * @module
  */
+import { type Check, isOneOf, isText, orNone, shape } from "../../../core/shape.ts";
 import type { CellKey, Stored, Unreadable } from "../engine.ts";
-import type { EventRecord, EventRef, PayloadRef } from "../event_record.ts";
 import {
-  type Check,
+  type EventRecord,
+  type EventRef,
   isEventRecord,
   isGroupPosition,
-  isOneOf,
   isPayloadOf,
   isPayloadRef,
-  isText,
-  orNone,
-  shape,
-} from "../record_shape.ts";
+  type PayloadRef,
+} from "../event_record.ts";
 import { encodeValue, UndecodableError } from "../value_codec.ts";
 import { type Entry, type ListedEntry, read, readAll, type ReadKeys } from "./_reads.ts";
 
@@ -200,8 +198,7 @@ export async function findEvents(
   wanted: readonly (string | EventRef)[],
 ): Promise<(Stored | Unreadable | null)[]> {
   const { kv, keys } = parts;
-  // With half a surrogate pair an id has no event: a KV would take that for another character.
-  const ids = wanted.filter((each) => typeof each === "string").filter((id) => id.isWellFormed());
+  const ids = wanted.filter((each) => typeof each === "string");
   const entries = ids.length > 0 ? await readAll(kv, ids.map((id) => keys.id(id))) : [];
   const byId = new Map(ids.map((id, i) => [id, refIn(entries[i]!, id)]));
   const refs = wanted.map((each) => typeof each === "string" ? byId.get(each) : each);

@@ -1,8 +1,7 @@
 import { Buffer } from "node:buffer";
-import { MAX_KEY_BYTES } from "../emission.ts";
-import type { Limits } from "../engine.ts";
+import type { Limits, SettlementRoom } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
-import { BRIEF_BYTES, jsonBytes } from "../record_notes.ts";
+import { BRIEF_BYTES, jsonBytes } from "../settlement.ts";
 import { MAX_PAYLOAD_BYTES, notesOf, partsOf, type StoreKeys } from "./_layout.ts";
 import { MAX_BODY_BYTES } from "./_payload.ts";
 
@@ -21,6 +20,23 @@ const FIRST_IDS = 3;
 /** Bytes of an id of a report. It is in three keys. */
 const REPORT_ID_BYTES = 96;
 
+/** The bytes that the keys of several events may take: a commit holds 81,920, with the keys of the settlement. */
+const MAX_KEY_BYTES = 79_000;
+
+/** Number of keys that have the id of a new event. */
+const ID_KEYS = 3;
+
+/** Room beside the settlement of an event: a commit holds 1,000 mutations and 819,200 bytes, and a remote KV 10 checks. */
+const ROOM: SettlementRoom = {
+  events: 200,
+  eventBytes: 600_000,
+  idBytes: Math.floor(MAX_KEY_BYTES / ID_KEYS),
+  states: 3,
+  // A value holds 65,536.
+  stateBytes: 65_000,
+  wakes: 3,
+};
+
 /** A time, as long as any. */
 const NOW = 1e12;
 
@@ -29,6 +45,7 @@ export function limitsOf(keys: StoreKeys): Limits {
   return {
     payloadBytes: MAX_PAYLOAD_BYTES,
     bodyBytes: MAX_BODY_BYTES,
+    room: ROOM,
     together: (events) => together(keys, events),
   };
 }

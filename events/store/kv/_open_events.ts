@@ -1,5 +1,4 @@
-import { type EventRef, OPEN_STATES, type OpenState } from "../event_record.ts";
-import { isEventRef } from "../record_shape.ts";
+import { type EventRef, isEventRef, OPEN_STATES, type OpenState } from "../event_record.ts";
 import type { KvParts, StoreKeys } from "./_layout.ts";
 import { isGap, list, type ListedEntry, readAll } from "./_reads.ts";
 import { dueOf, isShared, readableEntry, type ScheduleEntry } from "./_schedule.ts";

@@ -10,8 +10,22 @@ import { Uploads } from "./_payload.ts";
 import { SharedEntries } from "./_write.ts";
 import { createNotifier, detectNotifier } from "./notifier.ts";
 
+/**
+ * Options of {@linkcode openEventStore}.
+ *
+ * @category Event store and worker
+ */
+export interface KvStoreOptions extends EventStoreOptions {
+  /**
+   * The way to wake workers.
+   *
+   * @default {"auto"} `enqueue` if the KV has queues, else `watch`.
+   */
+  readonly notifier?: "enqueue" | "watch" | "auto" | undefined;
+}
+
 /** The options of a store that its engine works by. */
-export type EngineOptions = Omit<EventStoreOptions, "retentionMs">;
+export type EngineOptions = Omit<KvStoreOptions, "retentionMs">;
 
 /**
  * Opens the parts of a store in a KV.

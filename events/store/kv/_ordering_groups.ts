@@ -19,14 +19,19 @@
  */
 import { writeLog } from "../../../core/mod.ts";
 import { Pool } from "../../../core/pool.ts";
+import { isCount, isTime, orNone, shape } from "../../../core/shape.ts";
+import { movedUp } from "../arrival.ts";
 import type { Engine, Group as GroupPart, GroupMember } from "../engine.ts";
-import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
-import { isCount, isEventRef, isTime, orNone, shape } from "../record_shape.ts";
-import { movedUp } from "../claims.ts";
-import { HOLD_MS, unlessHeld } from "./_concurrency.ts";
-import type { StoreParts } from "./_parts.ts";
+import {
+  type EventRecord,
+  type EventRef,
+  type GroupPosition,
+  isEventRef,
+} from "../event_record.ts";
 import { encodeValue } from "../value_codec.ts";
+import { HOLD_MS, unlessHeld } from "./_concurrency.ts";
 import { readEvent, readEvents, type StoreKeys, UndecodableError } from "./_layout.ts";
+import type { StoreParts } from "./_parts.ts";
 import { type Entry, isGap, list, type ListedEntry, read, readAll } from "./_reads.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
 import { Write } from "./_write.ts";

@@ -1,6 +1,7 @@
 import type { CommitMarks } from "../../../core/kv_commits.ts";
-import type { EventRecord, EventRef, PayloadRef } from "../event_record.ts";
-import { isCount, isPayloadOf, isTime, shape } from "../record_shape.ts";
+import { isCount, isTime, shape } from "../../../core/shape.ts";
+import { type EventRecord, type EventRef, isPayloadOf, type PayloadRef } from "../event_record.ts";
+import { encodeValue } from "../value_codec.ts";
 import type { KeyedLock } from "./_concurrency.ts";
 import {
   eventIn,
@@ -12,7 +13,6 @@ import {
   partsOf,
   type StoreKeys,
 } from "./_layout.ts";
-import { encodeValue } from "../value_codec.ts";
 import { decoded, list, readAllStored, type ReadKeys } from "./_reads.ts";
 import type { WriteCheck } from "./_write.ts";
 

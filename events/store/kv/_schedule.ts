@@ -1,17 +1,16 @@
 import { type LogSink, writeLog } from "../../../core/mod.ts";
+import { isTime, listOf, orNone, orNull, shape } from "../../../core/shape.ts";
+import { plannedDelay } from "../arrival.ts";
 import type { Engine } from "../engine.ts";
-import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
 import {
+  type EventRecord,
+  type EventRef,
+  type GroupPosition,
   isEventId,
   isEventRef,
   isGroupPosition,
-  isTime,
-  listOf,
-  orNone,
-  orNull,
-  shape,
-} from "../record_shape.ts";
-import { plannedDelay } from "../claims.ts";
+} from "../event_record.ts";
+import { encodeValue } from "../value_codec.ts";
 import {
   findEvents,
   type KvParts,
@@ -20,7 +19,6 @@ import {
   type StoreKeys,
   UndecodableError,
 } from "./_layout.ts";
-import { encodeValue } from "../value_codec.ts";
 import {
   list,
   type ListedEntry,

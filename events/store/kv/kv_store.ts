@@ -2,10 +2,10 @@ import { checkPart } from "../../../core/check_options.ts";
 import { choiceOf, onDeploy, readEnv, VariableError, type Variables } from "../../../core/env.ts";
 import { type LogSink, reasonOf } from "../../../core/mod.ts";
 import type { EventStore } from "../event_store.ts";
-import type { EventStoreOptions } from "../store_core.ts";
 import type { DefinedStore, StoreDefinition } from "../store_definition.ts";
 import { answered, KV_TIMEOUT_MS, KvDatabase } from "./_kv_database.ts";
 import { fileReason, otherScheme, watchKvFile } from "./_kv_file.ts";
+import type { KvStoreOptions } from "./_open_parts.ts";
 import type { KvCommit } from "./_own_keys.ts";
 import { openEventStore } from "./open_event_store.ts";
 
@@ -20,7 +20,7 @@ interface GivenKv {
 /** A KV that is to be opened, or is open already, as the variables say. */
 interface KvPlace extends GivenKv {
   /** Notifier that wakes workers. */
-  readonly notifier: NonNullable<EventStoreOptions["notifier"]>;
+  readonly notifier: NonNullable<KvStoreOptions["notifier"]>;
   /** True if the app runs on Deno Deploy. */
   readonly onDeploy: boolean;
 }
@@ -152,7 +152,7 @@ async function openPlace(place: KvPlace, log: LogSink): Promise<KvDatabase> {
  */
 async function openShared(
   kv: Deno.Kv,
-  options: EventStoreOptions = {},
+  options: KvStoreOptions = {},
 ): Promise<EventStore<KvCommit, Deno.Kv>> {
   // Asking for the queue means that the app accepts such a KV.
   if (options.notifier === "enqueue") return await openEventStore(kv, options);

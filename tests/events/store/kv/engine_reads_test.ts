@@ -1,16 +1,15 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { corrected, foundAgain } from "../../../../events/store/claims.ts";
-import type { Scan } from "../../../../events/store/engine.ts";
-import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
-import { Write } from "../../../../events/store/kv/_write.ts";
 import type { EventStore, Lease } from "../../../../events/mod.ts";
+import { corrected, foundAgain } from "../../../../events/store/arrival.ts";
+import type { Scan } from "../../../../events/store/engine.ts";
+import { notesOf, UndecodableError } from "../../../../events/store/kv/_layout.ts";
+import { Write } from "../../../../events/store/kv/_write.ts";
 import { WallClock } from "../../../_wall_clock.ts";
 import { buryAll, claimAll, claimOne, delivery, oneOfEach } from "../_events.ts";
 import { countReads, keysOf, makeDue, recordKey } from "./_keys.ts";
+import { reading } from "./_reading.ts";
 import { memoryStore } from "./_stores.ts";
 import { changeValue, damage, setValue, valueAt } from "./_values.ts";
-import { reading } from "./_reading.ts";
-import { notesOf } from "../../../../events/store/kv/_layout.ts";
 
 const LEASE_MS = 20_000;
 
@@ -35,11 +34,11 @@ const text = (body: Uint8Array | undefined) => body && new TextDecoder().decode(
 Deno.test("get() returns events in the order of their ids, and null for others", async () => {
   await using sut = await open();
   for (const id of ["d1", "d2"]) await sut.store.accept(delivery(id));
-  const found = await sut.engine.get(["d2", "no", "\ud800", "d1", "d2"]);
-  assertEquals(found.map((each) => each?.record?.id), ["d2", undefined, undefined, "d1", "d2"]);
-  assertEquals([found[1], found[2]], [null, null]);
+  const found = await sut.engine.get(["d2", "no", "d1", "d2"]);
+  assertEquals(found.map((each) => each?.record?.id), ["d2", undefined, "d1", "d2"]);
+  assertEquals(found[1], null);
   const { versionstamp } = await sut.kv.get(await recordKey(sut.kv, "d1"));
-  assertEquals(found[3]?.version, versionstamp);
+  assertEquals(found[2]?.version, versionstamp);
 });
 
 Deno.test("get() returns what is left of a record that cannot be read", async () => {

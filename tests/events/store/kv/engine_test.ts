@@ -1,6 +1,12 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { accepted, redelivered, replayed } from "../../../../events/store/arrival.ts";
-import { joined, leased, movedUp } from "../../../../events/store/claims.ts";
+import {
+  accepted,
+  joined,
+  leased,
+  movedUp,
+  redelivered,
+  replayed,
+} from "../../../../events/store/arrival.ts";
 import {
   type Applied,
   type CellChange,
@@ -12,13 +18,13 @@ import {
   type Unreadable,
 } from "../../../../events/store/engine.ts";
 import type { EventRecord } from "../../../../events/store/event_record.ts";
+import { notesOf, PART_BYTES } from "../../../../events/store/kv/_layout.ts";
+import { type KvEngine, openKvEngine } from "../../../../events/store/kv/kv_engine.ts";
 import { buried, completed, settledWith } from "../../../../events/store/settlement.ts";
 import { encodeValue } from "../../../../events/store/value_codec.ts";
+import { delivery } from "../_events.ts";
 import { limitChecks } from "./_commits.ts";
 import { expiringKv } from "./_expiring_kv.ts";
-import { delivery } from "../_events.ts";
-import { type KvEngine, openKvEngine } from "../../../../events/store/kv/kv_engine.ts";
-import { notesOf, PART_BYTES } from "../../../../events/store/kv/_layout.ts";
 
 /** An engine on a KV of its own. */
 async function openEngine(): Promise<Disposable & { engine: KvEngine; kv: Deno.Kv }> {
