@@ -274,7 +274,7 @@ async function repairGroup(parts: StoreParts, key: string): Promise<boolean> {
 function reportRepair({ log }: StoreParts, places: readonly Place[]): void {
   const first = places.find(({ value }) => isEventRef(value))?.value as EventRef | undefined;
   const fields = { events: places.length, eventId: first?.id ?? null };
-  writeLog(log, "error", "ordering group damaged, put right", fields);
+  writeLog(log, "error", "ordering group damaged, repaired", fields);
 }
 
 /** Checks whether the first event of a group is on the schedule; true if there is none, or it cannot be read. */
