@@ -5,7 +5,7 @@ import type { EventStore } from "../event_store.ts";
 import type { DefinedStore, StoreDefinition } from "../store_definition.ts";
 import { answered, KV_TIMEOUT_MS, KvDatabase } from "./_kv_database.ts";
 import { fileReason, otherScheme, watchKvFile } from "./_kv_file.ts";
-import type { KvStoreOptions } from "./_open_parts.ts";
+import type { KvStoreOptions } from "./_parts.ts";
 import type { KvCommit } from "./_own_keys.ts";
 import { openEventStore } from "./open_event_store.ts";
 
