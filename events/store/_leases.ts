@@ -6,7 +6,7 @@ import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./arrival.ts";
 import { deathOf } from "./emission.ts";
-import { type Applied, type CellChange, type Stored, TooLargeError } from "./engine.ts";
+import { type Applied, type CellChange, type Stored, TooLargeError, type Turn } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
 import {
@@ -195,26 +195,29 @@ async function tryToNote<TTx>(
     cells: [...cells, ...options?.cells ?? [], ...waking?.cells ?? []],
     moves: waking?.moves,
     announce: emitted?.announce || waking?.announce,
-    ...emits && waiting(core, lease, transition, change),
+    turn: emitted?.puts.some(isChosen) ? turnOf(core, lease, transition, change) : undefined,
   });
   if (!applied.ok) return await refused(core, applied, cells);
   if (emitted) emitter.made(emitted.puts, applied.written.slice(1));
   return applied.written[0]!;
 }
 
-/**
- * Makes the part of a change that may wait for its turn: meanwhile the lease may be renewed. It is given up if nobody
- * waits for it any more.
- */
-function waiting<TTx>(
+/** Checks for an event whose id the handler chose: only these have a change wait for its turn. */
+function isChosen({ before: { must } }: EmissionPut): boolean {
+  return must === "skip";
+}
+
+/** Makes the turn of a change: meanwhile the lease may be renewed. It is given up if nobody waits for it any more. */
+function turnOf<TTx>(
   core: StoreCore,
   { record: held }: Lease,
   transition: (record: EventRecord) => EventRecord,
   { signal, options }: NotedChange<TTx>,
-): Pick<SettleOptions, "again" | "turn"> {
+): Turn {
   const { ms = LOST_MS } = held.lease ?? {};
   return {
-    turn: { withinMs: (signal ? NOTING : SETTLING) * ms, signal },
+    withinMs: (signal ? NOTING : SETTLING) * ms,
+    signal,
     again: (now) => {
       const isHeld = isSameLease(held, now.record) && isOnlyRenewed(held, now.record);
       if (!isHeld || signal?.aborted) return null;

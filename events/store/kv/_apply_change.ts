@@ -24,7 +24,7 @@ import type { StoreParts } from "./_parts.ts";
 import { deleteParts, MAX_BODY_BYTES } from "./_payload.ts";
 import { type Entry, read, readAll } from "./_reads.ts";
 import { RecentIds } from "./_recent_ids.ts";
-import { deferEntry, type DueEntry, isShared } from "./_schedule.ts";
+import { deferEntry, type FoundDue, isShared } from "./_schedule.ts";
 import { hasTooManyChecks, isTooMuch, Write, type WriteCheck } from "./_write.ts";
 
 type KvChange = Change<Deno.AtomicOperation>;
@@ -129,13 +129,14 @@ class Changes {
 
   /** Applies a change that has its turn: meanwhile its event may have another version. */
   async #applyNow(change: KvChange, waitedMs: number): Promise<Applied> {
-    const [{ before, again }, ...others] = change.puts as [Put, ...Put[]];
+    const [{ before }, ...others] = change.puts as [Put, ...Put[]];
+    const again = change.turn?.again;
     const record = "record" in before ? before.record : undefined;
     // A try with an old version takes others the time of four answers.
     const isOld = record !== undefined && again !== undefined && waitedMs > OLD_MS;
     const applied = isOld ? await this.#read(record) : await this.#apply(change, true);
     if (applied.ok || applied.why !== "event" || !applied.found?.record) return applied;
-    const put = change.turn?.signal?.aborted ? null : again?.(applied.found) ?? null;
+    const put = again?.(applied.found);
     return put ? await this.#apply({ ...change, puts: [put, ...others] }, true) : applied;
   }
 
@@ -330,7 +331,7 @@ class Attempt {
   async #addMove({ event, afterMs, via, leavesGroup = false }: Move): Promise<void> {
     const { keys } = this.#parts;
     const write = this.#write;
-    const entry = via?.entry as DueEntry | undefined;
+    const entry = (via as FoundDue | undefined)?.entry;
     if (entry) write.check({ key: entry.key, versionstamp: entry.versionstamp, why: "via" });
     if (entry) write.delete(entry.key);
     const group = entry && !isShared(entry.value) ? entry.value.group : null;

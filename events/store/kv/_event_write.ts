@@ -14,7 +14,7 @@ import {
 import type { StoreParts } from "./_parts.ts";
 import { deleteParts, fitsRecord, setParts } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
-import { deleteDue, type DueEntry, isAtEntry, setDue } from "./_schedule.ts";
+import { deleteDue, type FoundDue, isAtEntry, setDue } from "./_schedule.ts";
 import { type LateRecord, Write, type WriteCheck } from "./_write.ts";
 
 /** Change of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
@@ -407,9 +407,9 @@ export async function changeEvent(
 }
 
 /** Deletes what has led to an event, unless that belongs to the event: then it goes with the change of its record. */
-function removeVia(write: Write, { entry }: Due, record: EventRecord | undefined): void {
-  const own = entry as DueEntry;
-  if (!isAtEntry(own, { record })) write.delete(own.key);
+function removeVia(write: Write, via: Due, record: EventRecord | undefined): void {
+  const { entry } = via as FoundDue;
+  if (!isAtEntry(entry, { record })) write.delete(entry.key);
 }
 
 /** Checks whether an event gets its lease at a time, and is due when that expires. */
