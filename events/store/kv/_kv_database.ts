@@ -3,7 +3,7 @@ import type { EventStore } from "../event_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
 import type { DatabaseFile } from "../database_file.ts";
 import type { Database } from "../store_definition.ts";
-import type { KvStoreOptions } from "./_open_parts.ts";
+import type { KvStoreOptions } from "./_parts.ts";
 import type { KvCommit } from "./_own_keys.ts";
 import { findLeftNamespaces, listNamespaces } from "./namespaces.ts";
 import { openEventStore } from "./open_event_store.ts";

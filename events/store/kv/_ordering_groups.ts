@@ -470,11 +470,6 @@ function groupOf(key: string, { value, versionstamp }: Entry): Group {
   return { key, next, size, heldUntil, joinedAt, versionstamp };
 }
 
-/** Returns the number of events in a group by its stored record; 0 if that is damaged. */
-export function sizeOfGroup(value: unknown): number {
-  return isGroupRecord(value) ? value.size : 0;
-}
-
 async function* chain(first: readonly Place[], rest: AsyncIterable<Place>): AsyncGenerator<Place> {
   yield* first;
   yield* rest;
