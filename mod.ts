@@ -89,6 +89,8 @@ export {
   type HandlerContext,
   type HandlerOptions,
   kv,
+  type KvCommit,
+  type KvStoreOptions,
   openEventStore,
   RetryLaterError,
   type RetryPolicy,

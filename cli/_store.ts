@@ -1,10 +1,14 @@
-import type { Database, ExistingDatabases } from "../events/store/store_definition.ts";
+import { met } from "../core/check_options.ts";
+import { mayHoldSecrets } from "../core/hosts.ts";
 import { existingKvs } from "../events/store/kv/kv_tool.ts";
+import type { Database, ExistingDatabases } from "../events/store/store_definition.ts";
 import type { EventValues } from "./_commands.ts";
 import { type CliWorld, UsageError } from "./_world.ts";
 
 /** Engines by the schemes of their databases. Without an option, the first one is meant. */
 const ENGINES: Readonly<Record<string, ExistingDatabases>> = { kv: existingKvs };
+
+const DOING = "Cannot open the database";
 
 /** Database that a command line refers to. */
 interface MeantDatabase {
@@ -30,7 +34,7 @@ export function findDatabase(
   { env }: Pick<CliWorld, "env">,
 ): MeantDatabase {
   if (store !== undefined && path !== undefined) {
-    throw new UsageError("Give --store or --kv, not both");
+    throw new UsageError(`${DOING}: give --store or --kv, not both`);
   }
   const url = store ?? (path === undefined ? undefined : `kv:${path}`);
   if (url !== undefined) return databaseOf(url);
@@ -39,16 +43,21 @@ export function findDatabase(
 }
 
 function databaseOf(url: string): MeantDatabase {
-  const [scheme] = /^\w+(?=:)/.exec(url) ?? [];
-  const engine = scheme === undefined || !Object.hasOwn(ENGINES, scheme)
-    ? undefined
-    : ENGINES[scheme];
-  const place = scheme === undefined ? url : url.slice(scheme.length + 1).trim();
-  if (engine && place !== "") return { engine, place };
+  const [scheme = ""] = /^\w+(?=:)/.exec(url) ?? [];
+  if (!Object.hasOwn(ENGINES, scheme)) throw unknownEngine(url, scheme);
+  const place = url.slice(scheme.length + 1).trim();
+  if (place !== "") return { engine: ENGINES[scheme]!, place };
   // A variable that is not set, such as in kv:$KV, must not lead to another database.
-  if (engine) throw new UsageError(`--store ${scheme}: names no database: give ${scheme}:PATH`);
+  throw new UsageError(
+    `${DOING}: --store names no database, got ${met(url)}: give ${scheme}:PATH`,
+  );
+}
+
+function unknownEngine(url: string, scheme: string): UsageError {
   const schemes = Object.keys(ENGINES).map((each) => `${each}:`).join(" or ");
-  throw new UsageError(`The database of --store must begin with ${schemes}`);
+  const got = mayHoldSecrets(url) ? `a URL with ${scheme}:` : met(url);
+  const hint = scheme === "" && !mayHoldSecrets(url) ? `: give --store kv:${url} for a KV` : "";
+  return new UsageError(`${DOING}: --store must begin with ${schemes}, got ${got}${hint}`);
 }
 
 /**

@@ -1,6 +1,6 @@
 import { html, raw } from "@hono/hono/html";
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
-import { hasBeenAnswered } from "../events/store/record_notes.ts";
+import { hasBeenAnswered } from "../events/store/settlement.ts";
 import type { ActCount } from "./_act_steps.ts";
 import type { Act, ActPage } from "./_acts.ts";
 import type { ConsoleData } from "./_console_data.ts";

@@ -4,9 +4,9 @@
  * @module
  */
 import { html } from "@hono/hono/html";
+import { isTime } from "../core/shape.ts";
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { BoundedCount } from "../events/store/mod.ts";
-import { isTime } from "../events/store/record_shape.ts";
 import { MAX_COUNT } from "./_counts.ts";
 
 /** Part of a page, with everything in it escaped. */

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { STORED_STATES, type StoredEvent } from "../events/store/event_record.ts";
-import { MAX_ID_LENGTH } from "../events/store/record_shape.ts";
+import { MAX_ID_LENGTH, STORED_STATES, type StoredEvent } from "../events/store/event_record.ts";
 import { ParameterError } from "./_http.ts";
 
 /** State of a stored event. */

@@ -3,14 +3,7 @@
  *
  * @module
  */
-import {
-  type Check,
-  isCount,
-  isText,
-  isTime,
-  listOf,
-  shape,
-} from "../events/store/record_shape.ts";
+import { type Check, isCount, isText, isTime, listOf, shape } from "../core/shape.ts";
 
 /** Most types of events in a record. A record of so many takes about 15 KB. */
 export const MAX_TYPES = 40;

@@ -247,7 +247,7 @@ export const checkTexts: OptionCheck = (doing, name, value) => {
   throw new TypeError(`Cannot ${doing}: '${name}' must be an array of texts, got ${met(value)}`);
 };
 
-/** Checks for a text that a KV keeps as it is: it stores half of a surrogate pair as another character. */
+/** Checks for a text that each database keeps as it is: some store half of a surrogate pair as another character. */
 export const checkWellFormed: OptionCheck = (doing, name, value) => {
   checkString(doing, name, value);
   if ((value as string).isWellFormed()) return;

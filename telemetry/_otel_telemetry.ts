@@ -44,7 +44,7 @@ const OWN = "events";
 /** Most classes of errors that handlers throw. */
 const MAX_ERRORS = 20;
 
-/** Longest wait for a KV that does not answer: it must not delay the other metrics. */
+/** Longest wait for a store that does not answer: it must not delay the other metrics. */
 const READ_TIMEOUT_MS = 1_000;
 
 /** Buckets in seconds, from the semantic conventions of OpenTelemetry for messaging. */

@@ -1,5 +1,6 @@
 /** Handlers of events of a store in a KV. */
 import {
+  type CommitEffects,
   createEventRouter,
   type EventHandler,
   type EventRouter,
@@ -7,15 +8,20 @@ import {
   type HandlerContext,
   type JsonObject,
   kv,
+  type KvCommit,
 } from "../events/mod.ts";
 
-export type KvStore = EventStore<Deno.AtomicOperation, Deno.Kv>;
+export type KvStore = EventStore<KvCommit, Deno.Kv>;
 
-export type KvContext = HandlerContext<Deno.AtomicOperation, Deno.Kv>;
+export type KvContext = HandlerContext<KvCommit, Deno.Kv>;
 
 export type KvHandler<TPayload = JsonObject> = EventHandler<TPayload, KvContext>;
 
 export type KvRouter = EventRouter<Record<string, JsonObject>, KvContext>;
+
+/** Makes effects that types refuse: asynchronous ones. */
+export const asyncEffects = (effects: (commit: KvCommit) => Promise<unknown>) =>
+  effects as unknown as CommitEffects<KvCommit>;
 
 /** Creates a router for them. */
 export const createKvRouter = (options: { readonly strict?: boolean } = {}): KvRouter =>

@@ -481,7 +481,7 @@ testMistakes<void>({
     },
     "the app must be what defineApp() returns, got a promise: await it": () =>
       openApp(wrong(Promise.resolve(app))),
-    "'store' must be what kv() returns, got a promise: await it": () =>
+    "'store' must be a store, such as kv() makes, got a promise: await it": () =>
       openApp(app, { store: wrong(Promise.resolve({})) }),
     "'env' must be an object, got \".env\"": () => openApp(app, { env: wrong(".env") }),
   },

@@ -56,7 +56,7 @@ const MAX_TIMER_MS = 60_000;
  */
 const SPREAD_MS = 2_000;
 
-/** Longest time for the slots of a schedule; a remote KV stores a hundred in a second or two. */
+/** Longest time for the slots of a schedule; a remote database stores a hundred in a second or two. */
 const TIMEOUT_MS = 60_000;
 
 /** Makes the slots of schedules events. Any number of instances makes each one once. */

@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { isText, isTime, orNone, shape } from "../store/record_shape.ts";
+import { isText, isTime, orNone, shape } from "../../core/shape.ts";
 import type { Times } from "./cron_expression.ts";
 
 /**

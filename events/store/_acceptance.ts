@@ -1,7 +1,7 @@
 import { met } from "../../core/check_options.ts";
+import { isTime } from "../../core/shape.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { Tries, untilDone } from "../../core/tries.ts";
-import type { Sources } from "./_emit.ts";
 import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import {
@@ -11,27 +11,24 @@ import {
   eventIdOf,
   inIntake,
   isLive,
+  joined,
   redelivered,
   replayed,
 } from "./arrival.ts";
-import { joined } from "./claims.ts";
-import type { Delivery } from "./delivery.ts";
-import type {
-  Applied,
-  Bytes,
-  CellChange,
-  CellKey,
-  Change,
-  Moment,
-  Put,
-  Stored,
-  Unreadable,
+import {
+  type Applied,
+  type Bytes,
+  type CellKey,
+  type Change,
+  type Moment,
+  type Put,
+  type Stored,
+  UndecodableError,
+  type Unreadable,
 } from "./engine.ts";
-import type { EventRecord } from "./event_record.ts";
+import { type Delivery, type EventRecord, isEventId, wrongMemberOf } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { isEventId, isTime, wrongMemberOf } from "./record_shape.ts";
-import { newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
-import { UndecodableError } from "./value_codec.ts";
+import { findEvent, newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
 
 /** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */
 const TURN = { withinMs: 4_500 } as const;
@@ -50,20 +47,16 @@ interface NewEvent {
   readonly delivery: Delivery;
   /** Its payload, if that is stored with it. */
   readonly body: Bytes | undefined;
-  /** The note of its intake, if this process has not written it yet. */
-  readonly note: readonly CellChange[] | undefined;
 }
 
 /** The ways into a store: new deliveries, each id once, and settled events that are replayed. */
 export class Acceptance {
   readonly #core: StoreCore;
   readonly #kept: KeptPayloads;
-  readonly #sources: Sources;
 
-  constructor(core: StoreCore, kept: KeptPayloads, sources: Sources) {
+  constructor(core: StoreCore, kept: KeptPayloads) {
     this.#core = core;
     this.#kept = kept;
-    this.#sources = sources;
   }
 
   /** Stores a delivery, unless its id is known or, within the replay window, its document. */
@@ -78,19 +71,16 @@ export class Acceptance {
       const first = await firstIdOf(this.#core, delivery, id, windowMs);
       if (first !== null) return { id: first, duplicate: true };
     }
-    const { intake, platform } = delivery;
-    const note = this.#sources.noteOf(intake, platform);
     const isLarge = payload.size > engine.limits.bodyBytes;
     const body = isLarge ? undefined : delivery.body;
     const record = accepted(delivery, id, payload, engine.now());
-    const event: NewEvent = { record, delivery, body, note };
+    const event: NewEvent = { record, delivery, body };
     // An upload takes many writes, and a duplicate needs none.
     const found = isLarge ? await this.#find(id) : null;
     if (isLive(found?.record)) return { id, duplicate: true };
     if (isLarge) await engine.upload(payload, delivery.body);
     const applied = await this.#store(found, event);
     const isStored = applied.ok || await this.#storeAgain(event, applied);
-    if (isStored && note) this.#sources.noted([intake]);
     if (!isStored && isLarge) await engine.apply({ drops: [payload], urgency: "work" });
     return { id, duplicate: !isStored };
   };
@@ -144,19 +134,18 @@ export class Acceptance {
   /** Makes the change that stores an event. The local worker takes it if it has room. */
   #arrive(
     before: Put["before"],
-    { record, delivery, body, note }: NewEvent,
+    { record, delivery, body }: NewEvent,
     kept?: Dropping,
   ): Promise<Applied> {
     const orderingKey = delivery.orderingKey ?? null;
-    const cells = note && kept ? [...note, ...kept.cells] : note ?? kept?.cells;
-    const { sums, drops } = kept ?? {};
+    const { cells, sums, drops } = kept ?? {};
     const beside = { cells, sums, drops, urgency: "intake", turn: TURN } as const;
     const handOff = new LocalHandOff(this.#core, delivery);
     return arrive(this.#core, { before, record, orderingKey, body }, beside, handOff);
   }
 
-  async #find(id: string): Promise<Stored | Unreadable | null> {
-    return (await this.#core.engine.get([id]))[0]!;
+  #find(id: string): Promise<Stored | Unreadable | null> {
+    return findEvent(this.#core.engine, id);
   }
 }
 

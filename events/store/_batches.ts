@@ -18,7 +18,7 @@
  *
  * @module
  */
-import { batched, waiting } from "./claims.ts";
+import { batched, waiting } from "./arrival.ts";
 import type { Engine, GroupMember, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 

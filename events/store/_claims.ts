@@ -1,9 +1,8 @@
 import { writeLog } from "../../core/mod.ts";
-import { inIntake } from "./arrival.ts";
 import { beginBatch } from "./_batches.ts";
 import { applyChange, NEXT_IS_DUE } from "./_settlement.ts";
 import { endOfWait, type WaitEnd } from "./_waits.ts";
-import { beginsBatch, joinedLate, leased, type LeaseRequest } from "./claims.ts";
+import { beginsBatch, inIntake, joinedLate, leased, type LeaseRequest } from "./arrival.ts";
 import {
   type Due,
   type DuePage,
@@ -15,8 +14,7 @@ import {
 } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { isCancelRequested } from "./record_notes.ts";
-import { cancelled } from "./settlement.ts";
+import { cancelled, isCancelRequested } from "./settlement.ts";
 import type { Lease, StoreCore } from "./store_core.ts";
 
 /** A change that is too large is refused fast; anything slower is a failure of the engine. In milliseconds. */

@@ -1,5 +1,6 @@
 import { writeLog } from "../../core/mod.ts";
 import { Pool } from "../../core/pool.ts";
+import { isTime, shape } from "../../core/shape.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import {
   type Bytes,
@@ -10,9 +11,8 @@ import {
   ClosedError,
   type SumChange,
 } from "./engine.ts";
-import { type EventRecord, NotKeptError, type PayloadRef } from "./event_record.ts";
-import { isPayloadRef, isTime, shape } from "./record_shape.ts";
-import type { StoreCore } from "./store_core.ts";
+import { type EventRecord, isPayloadRef, NotKeptError, type PayloadRef } from "./event_record.ts";
+import { readPayload, type StoreCore } from "./store_core.ts";
 
 /** The number of entries read at a time, and of payloads dropped at the same time. */
 const [BATCH_SIZE, CONCURRENCY] = [100, 40] as const;
@@ -59,10 +59,7 @@ export type Dropping = KeptChange & Pick<Change, "drops">;
 /** The reason for which payloads are dropped: too old, too much together, or none are kept any more. */
 type Reason = "age" | "size" | "off";
 
-const isKept = shape<KeptPayload>({
-  receivedAt: isTime,
-  payload: (value) => isPayloadRef(value) && value.chunks >= 1,
-});
+const isKept = shape<KeptPayload>({ receivedAt: isTime, payload: isPayloadRef });
 
 /**
  * The payloads of done events that are kept for a while. A done record has no payload: an index names the kept ones,
@@ -97,24 +94,18 @@ export class KeptPayloads {
    *
    * @param before The record before.
    * @param after The record after.
-   * @param body The payload, if it was read together with the record before.
    * @returns The part, with the payload that stays; undefined if it is not kept.
    */
   keep(
     { payload }: EventRecord,
     after: EventRecord,
-    body?: Bytes,
   ): KeptChange & { readonly keeps: PayloadRef } | undefined {
     const { keepPayloads: limits } = this.#core;
     if (!limits || !payload || payload.size > limits.maxBytes || after.state !== "done") {
       return undefined;
     }
-    const isInRecord = payload.chunks === 0;
-    if (isInRecord && !body) return undefined;
     this.#added += payload.size;
-    // The record after does not hold it any more.
-    const keeps = isInRecord ? { ...payload, chunks: 1 } : payload;
-    return { keeps, ...this.restore(after, keeps) };
+    return { keeps: payload, ...this.restore(after, payload) };
   }
 
   /** Looks whether too much is kept, once a part of the limit was added. */
@@ -172,7 +163,7 @@ export class KeptPayloads {
     const entry = await this.#find(record);
     if (!entry) throw new NotKeptError(record.id);
     try {
-      return await this.#core.engine.payload(entry.value.payload, record);
+      return await readPayload(this.#core.engine, entry.value.payload, record);
     } catch (error) {
       // It was dropped meanwhile, or the event was replayed and has it.
       if (!await this.has(record)) throw new NotKeptError(record.id);

@@ -4,14 +4,22 @@ import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
-import { isSameLease, renewed } from "./claims.ts";
-import { DEAD, deathOf } from "./emission.ts";
-import { type Applied, type CellChange, type Stored, TooLargeError } from "./engine.ts";
+import { isSameLease, renewed } from "./arrival.ts";
+import { deathOf } from "./emission.ts";
+import { type Applied, type CellChange, type Stored, TooLargeError, type Turn } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
-import { inBrief, isCancelRequested, progressed } from "./record_notes.ts";
-import { buried, completed, released, retried, settledWith } from "./settlement.ts";
-import { type Lease, rememberedMs, type StoreCore } from "./store_core.ts";
+import {
+  buried,
+  completed,
+  inBrief,
+  isCancelRequested,
+  progressed,
+  released,
+  retried,
+  settledWith,
+} from "./settlement.ts";
+import { type Lease, readPayload, rememberedMs, type StoreCore } from "./store_core.ts";
 
 /**
  * Part of a lease for which a settlement waits for its turn, and one for which a part of the handling does: less
@@ -37,6 +45,8 @@ type LeaseOperations<TTx> = Pick<
   | "release"
   | "bury"
 >;
+
+type CompleteOptions<TTx> = NonNullable<Parameters<EventStore<TTx>["complete"]>[1]>;
 
 /** A change of a leased event, with what its handler has added. */
 interface NotedChange<TTx> extends NoteOptions {
@@ -68,10 +78,26 @@ export function leaseOperations<TTx>(
     }
   }
 
+  /** Settles an event that is done, with what its handler has added, and keeps its payload. */
+  async function isCompleted(
+    lease: Lease,
+    after: EventRecord,
+    added: CompleteOptions<TTx>,
+  ): Promise<boolean> {
+    const { withinMs, outcome } = added;
+    const options = kept.isOn ? { withinMs, ...keeping(core, kept, lease, after) } : { withinMs };
+    const transition = (record: EventRecord) => completed(record, after.settledAt!, outcome);
+    const isDone = hasAdded(added)
+      ? await note(core, emitter, lease, { ...added, transition, options }) !== null
+      : await isSettled(lease, after, options);
+    if (isDone) kept.look();
+    return isDone;
+  }
+
   return {
     async load({ record }) {
       const { payload, id, state } = record;
-      if (payload) return await engine.payload(payload, record);
+      if (payload) return await readPayload(engine, payload, record);
       if (state === "done") return await kept.load(record);
       throw new Error(`Cannot load event ${id}: it has no payload`);
     },
@@ -95,21 +121,13 @@ export function leaseOperations<TTx>(
       return found?.record && isSameLease(held, found.record) ? found : null;
     },
 
-    async complete(lease, { effects, emits, wakes, cells, withinMs, outcome } = {}) {
-      const now = engine.now();
-      const after = completed(lease.record, now, outcome);
+    complete(lease, options = {}) {
+      const after = completed(lease.record, engine.now(), options.outcome);
       // A cancelled event has no effects, emits nothing and wakes nobody.
-      if (after.state !== "done") return await isSettled(lease, after);
-      const options = kept.isOn ? { withinMs, ...keeping(core, kept, lease, after) } : { withinMs };
-      let isDone: boolean;
-      if (!effects && !emits && !wakes && !cells) isDone = await isSettled(lease, after, options);
-      else {
-        const transition = (record: EventRecord) => completed(record, now, outcome);
-        const change = { effects, emits, wakes, cells, transition, options };
-        isDone = await note(core, emitter, lease, change) !== null;
+      if (after.state === "done" && (kept.isOn || hasAdded(options))) {
+        return isCompleted(lease, after, options);
       }
-      if (isDone) kept.look();
-      return isDone;
+      return isSettled(lease, after, { withinMs: options.withinMs });
     },
 
     retry(lease, delayMs, error, { reason } = {}) {
@@ -128,6 +146,11 @@ export function leaseOperations<TTx>(
   };
 }
 
+/** Checks whether a handler has added something to the change that settles its event. */
+function hasAdded<TTx>({ effects, emits, wakes, cells }: CompleteOptions<TTx>): boolean {
+  return Boolean(effects || emits || wakes || cells);
+}
+
 /** Checks whether a change was made. Throws the error of its effects. */
 function isMade(applied: Applied): boolean {
   if (!applied.ok && applied.why === "effects") throw applied.error;
@@ -138,11 +161,11 @@ function isMade(applied: Applied): boolean {
 function keeping(
   core: StoreCore,
   kept: KeptPayloads,
-  { record, body }: Lease,
+  { record }: Lease,
   after: EventRecord,
 ): Pick<SettleOptions, "keeps" | "cells" | "sums" | "member"> {
   return {
-    ...kept.keep(record, after, body),
+    ...kept.keep(record, after),
     member: (member) => {
       const done = settledWith(member, after);
       return { ...memberOf(core, done), ...kept.keep(member, done) };
@@ -184,29 +207,32 @@ async function tryToNote<TTx>(
     ...options,
     effects,
     puts: emitted?.puts,
-    cells: [...cells, ...options?.cells ?? [], ...emitted?.cells ?? [], ...waking?.cells ?? []],
+    cells: [...cells, ...options?.cells ?? [], ...waking?.cells ?? []],
     moves: waking?.moves,
     announce: emitted?.announce || waking?.announce,
-    ...emits && waiting(core, lease, transition, change),
+    turn: emitted?.puts.some(isChosen) ? turnOf(core, lease, transition, change) : undefined,
   });
   if (!applied.ok) return await refused(core, applied, cells);
   if (emitted) emitter.made(emitted.puts, applied.written.slice(1));
   return applied.written[0]!;
 }
 
-/**
- * Makes the part of a change that may wait for its turn: meanwhile the lease may be renewed. It is given up if nobody
- * waits for it any more.
- */
-function waiting<TTx>(
+/** Checks for an event whose id the handler chose: only these have a change wait for its turn. */
+function isChosen({ before: { must } }: EmissionPut): boolean {
+  return must === "skip";
+}
+
+/** Makes the turn of a change: meanwhile the lease may be renewed. It is given up if nobody waits for it any more. */
+function turnOf<TTx>(
   core: StoreCore,
   { record: held }: Lease,
   transition: (record: EventRecord) => EventRecord,
   { signal, options }: NotedChange<TTx>,
-): Pick<SettleOptions, "again" | "turn"> {
+): Turn {
   const { ms = LOST_MS } = held.lease ?? {};
   return {
-    turn: { withinMs: (signal ? NOTING : SETTLING) * ms, signal },
+    withinMs: (signal ? NOTING : SETTLING) * ms,
+    signal,
     again: (now) => {
       const isHeld = isSameLease(held, now.record) && isOnlyRenewed(held, now.record);
       if (!isHeld || signal?.aborted) return null;
@@ -269,9 +295,8 @@ async function isBuried(
   };
   const puts = reportsOf(after);
   const announce = puts.length > 0;
-  const cells = announce ? emitter.noteOf(DEAD) : undefined;
   try {
-    const { ok } = await applyChange(core, lease, after, { puts, cells, member, announce });
+    const { ok } = await applyChange(core, lease, after, { puts, member, announce });
     if (ok) emitter.made([...reports.values()]);
     return ok;
   } catch (error) {

@@ -1,8 +1,7 @@
 import { sleep, withDeadline } from "../../core/timeouts.ts";
-import { beginsBatch, isSameLease, leased } from "./claims.ts";
-import type { Delivery } from "./delivery.ts";
+import { beginsBatch, isSameLease, leased } from "./arrival.ts";
 import { ClosedError, NoTurnError, type Stored, TooLargeError } from "./engine.ts";
-import type { EventRecord } from "./event_record.ts";
+import type { Delivery, EventRecord } from "./event_record.ts";
 import type { Reservation, StoreCore } from "./store_core.ts";
 
 /** The pause before an event is read whose change failed, and between tries. */

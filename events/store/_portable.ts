@@ -5,13 +5,13 @@
  */
 import { untilDone } from "../../core/tries.ts";
 import { arrive } from "./_acceptance.ts";
-import type { Sources } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { answerCell, answers, arriving, restoreWake } from "./_waits.ts";
 import { imported } from "./arrival.ts";
-import { type CellChange, type CellKey, TooLargeError } from "./engine.ts";
-import type { EventOperations, RestoreOutcome } from "./event_operations.ts";
+import { type CellChange, type CellKey, type Engine, TooLargeError } from "./engine.ts";
 import type { PayloadRef } from "./event_record.ts";
+import type { EventOperations, RestoreOutcome } from "./event_store.ts";
+import { scheduleKey, scheduleNotes } from "./own_cells.ts";
 import {
   checkedEntry,
   checkedEvent,
@@ -20,7 +20,6 @@ import {
   type PortableEvent,
   type PortableRecord,
 } from "./portable_event.ts";
-import { scheduleKey, scheduleNotes } from "./schedule_notes.ts";
 import { newPayloadRef, type StoreCore } from "./store_core.ts";
 import { entryUntil, listStates, stateChange, stateKey } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
@@ -37,13 +36,11 @@ const MARKED_MS = 604_800_000;
  *
  * @param core The store.
  * @param kept The payloads that it keeps.
- * @param sources The sources of its events.
  * @returns The operation.
  */
 export function restoring(
   core: StoreCore,
   kept: KeptPayloads,
-  sources: Sources,
 ): EventOperations["restore"] {
   const { engine, retentionMs } = core;
 
@@ -57,9 +54,8 @@ export function restoring(
     const { record, cells = [] } = here.state === "parked" && here.waitingFor
       ? await arriving(core, here)
       : { record: here };
-    const { id, intake, platform, orderingKey } = record;
+    const { id, orderingKey } = record;
     const keeping = isDone && payload ? kept.restore(record, payload) : undefined;
-    const notes = sources.noteOf(intake, platform);
     const event = {
       before: { id, must: "absent" },
       record,
@@ -68,14 +64,13 @@ export function restoring(
       keeps: keeping && payload!,
     } as const;
     const beside = {
-      cells: [...cells, ...keeping?.cells ?? [], ...notes ?? []],
+      cells: [...cells, ...keeping?.cells ?? []],
       sums: keeping?.sums,
       urgency: "work",
     } as const;
     const applied = await arrive(core, event, beside);
-    if (!applied.ok) return applied.why === "id" ? "known" : undefined;
-    sources.noted([intake]);
-    return "restored";
+    if (applied.ok) return "restored";
+    return applied.why === "id" ? "known" : undefined;
   }
 
   function fitsChange({ size }: PayloadRef): boolean {
@@ -145,7 +140,7 @@ export async function restoreEntry(
 ): Promise<RestoreOutcome> {
   const { engine } = core;
   const entry = checkedEntry(given);
-  const cell = cellOf(entry, engine.now());
+  const cell = cellOf(engine, entry);
   if (cell.forMs !== undefined && cell.forMs <= 0) return "expired";
   const mark: CellChange = { key: markOf(cell.key), version: null, after: true, forMs: MARKED_MS };
   if (entry.kind === "answer") {
@@ -159,11 +154,14 @@ export async function restoreEntry(
   return (await engine.apply({ cells, urgency: "work" })).ok ? "restored" : "known";
 }
 
-function cellOf(entry: PortableEntry, now: number): CellChange {
+function cellOf(engine: Engine, entry: PortableEntry): CellChange {
+  const now = engine.now();
   switch (entry.kind) {
     case "state": {
       const { intake = "", key, expiresAt } = entry;
-      return stateChange(stateKey(intake, key), null, entryUntil(entry.value, expiresAt, now), now);
+      const { room } = engine.limits;
+      const state = entryUntil(entry.value, expiresAt, now, room);
+      return stateChange(stateKey(intake, key), null, state, now);
     }
     case "answer":
       return answerCell(entry.name, entry.at, entry.value, now);

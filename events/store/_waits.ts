@@ -14,17 +14,29 @@
  */
 import { checkOptions, checkString, checkTexts, met } from "../../core/check_options.ts";
 import { writeLog } from "../../core/mod.ts";
+import { isCount, isText, isTime, orNone, shape } from "../../core/shape.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
-import type { Cell, CellChange, CellKey, Move, Stored } from "./engine.ts";
-import type { EventOperations } from "./event_operations.ts";
-import type { EndedWait, EventRecord, EventRef } from "./event_record.ts";
-import { checkRoomFor, isCancelRequested, waited } from "./record_notes.ts";
-import { isCount, isEventRef, isText, isTime, orNone, shape } from "./record_shape.ts";
-import { parked, released, unparked } from "./settlement.ts";
+import {
+  type Cell,
+  type CellChange,
+  type CellKey,
+  type Move,
+  type Stored,
+  UndecodableError,
+} from "./engine.ts";
+import { type EndedWait, type EventRecord, type EventRef, isEventRef } from "./event_record.ts";
+import type { EventOperations } from "./event_store.ts";
+import {
+  checkRoomFor,
+  isCancelRequested,
+  parked,
+  released,
+  unparked,
+  waited,
+} from "./settlement.ts";
 import type { StoreCore } from "./store_core.ts";
-import { UndecodableError } from "./value_codec.ts";
 import { type UntakenAnswer, type Wait, WaitRefusedError, type Wake } from "./waits.ts";
 
 /** The kind of the cells of names. */

@@ -1,21 +1,32 @@
 /**
- * The id that an event gets, and the changes of its record when it is stored or comes back: pure functions, record in
- * and record out, in the order of the table in ARCHITECTURE.md. Only they, `claims.ts` and `settlement.ts` set a
- * record's state. An engine stores what they return, together with all that follows from it.
+ * The id that an event gets, and the changes of its record from its receipt to the lease of a worker: when it is stored
+ * or comes back, joins its ordering group, and is leased. They are pure functions, record in and record out, in the order
+ * of the table in ARCHITECTURE.md. Only they and `settlement.ts` set a record's state. An engine stores what they
+ * return, together with all that follows from it.
  *
  * @module
  */
 import { createHash } from "node:crypto";
 import { met, numberFrom } from "../../core/check_options.ts";
+import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { parseTraceparent } from "../../telemetry/traceparent.ts";
-import { plannedDelay } from "./claims.ts";
-import type { Delivery } from "./delivery.ts";
 import { type Emission, isReported, OWN } from "./emission.ts";
-import type { EventRecord, PayloadRef } from "./event_record.ts";
+import {
+  type Delivery,
+  type EventRecord,
+  type GroupPosition,
+  MAX_ID_LENGTH,
+  MAX_ORDERING_KEY_LENGTH,
+  type PayloadRef,
+} from "./event_record.ts";
 import type { PortableRecord } from "./portable_event.ts";
-import { hasBeenAnswered, isCancelRequested } from "./record_notes.ts";
-import { MAX_ID_LENGTH, MAX_ORDERING_KEY_LENGTH } from "./record_shape.ts";
-import { cancelled, released } from "./settlement.ts";
+import {
+  cancelled,
+  hasBeenAnswered,
+  isCancelRequested,
+  released,
+  withAttempt,
+} from "./settlement.ts";
 
 /** Length of the digest with which a key ends that was cut: 128 bits, no two keys will ever share one. */
 const DIGEST_LENGTH = 32;
@@ -25,6 +36,9 @@ const MAX_WAITS = 10;
 
 /** Parts of a delivery that a record does not hold. */
 const NO_BODY = { body: new Uint8Array(), payload: {} };
+
+/** The error of an attempt whose worker neither settled its event nor renewed its lease. */
+const LEASE_EXPIRED = "Lease expired: the process died, was frozen, or lost the database";
 
 /**
  * Checks a replay window. A document whose event is forgotten and one that was never stored look the same.
@@ -50,7 +64,7 @@ export function checkReplayWindow(doing: string, windowMs: number, retentionMs: 
  */
 export function eventIdOf({ intake, deliveryId }: Delivery): string {
   const id = inIntake(intake, deliveryId ?? crypto.randomUUID());
-  // Engines like a KV store half of a surrogate pair as another character, and would take two ids for one.
+  // An engine may store half of a surrogate pair as another character, and would take two ids for one.
   if (!id.isWellFormed()) {
     throw new TypeError(
       `Cannot store the event: its id must be a well-formed text, got ${met(id)}`,
@@ -76,9 +90,15 @@ export function inIntake(intake: string | null | undefined, name: string): strin
   return intake == null ? name : `${intake}:${name}`;
 }
 
+/** Takes the name of the intake or source from the id of its event; undefined if there is none. */
+export function sourceIn(id: string): string | undefined {
+  const colon = id.indexOf(":");
+  return colon < 0 ? undefined : id.slice(0, colon);
+}
+
 /**
  * Makes an ordering key one that every engine stores as it is. It comes from a payload, so none is refused. A key that
- * is too long, or holds half a surrogate pair (a KV would store another character), ends with a digest of the whole:
+ * is too long, or holds half a surrogate pair (an engine may store another character), ends with a digest of the whole:
  * two keys are never one group.
  *
  * @param orderingKey The ordering key.
@@ -275,4 +295,221 @@ function anewQuiet<TRecord extends Pick<EventRecord, "quiet">>(
 /** Counts runs: leases of an earlier run are void. */
 function nextRun({ run = 0 }: EventRecord): number {
   return run + 1;
+}
+
+/** The holder of a lease, and its length. */
+export interface LeaseRequest {
+  /** The worker that leases the event. */
+  readonly owner: string;
+  /** The length of the lease, in milliseconds. */
+  readonly leaseMs: number;
+}
+
+/**
+ * Gives an event its position in its ordering group. It is on the schedule only if it is the first one. An
+ * event that is handled together with the next ones is due once it may be quiet.
+ *
+ * @param record The record.
+ * @param orderingKey The ordering key.
+ * @param group The position.
+ * @param isFirst Set if no other event is in the group.
+ * @returns The record.
+ */
+export function joined(
+  record: EventRecord,
+  orderingKey: string,
+  group: GroupPosition,
+  isFirst: boolean,
+): EventRecord {
+  const after = { ...record, orderingKey, group, dueAt: isFirst ? record.dueAt : null };
+  const { quiet, dueAt, delayMs = 0 } = after;
+  if (!quiet || dueAt === null) return after;
+  const waitMs = Math.min(quiet.quietMs, quiet.maxWaitMs);
+  // After a delay that it has brought along from another store.
+  return { ...waiting(after, waitMs, group.position + 1, dueAt), delayMs: delayMs + waitMs };
+}
+
+/**
+ * Gives an event that joins late its position in its ordering group. If it is the first one it can
+ * be leased; otherwise it waits at the end of the group, off the schedule.
+ *
+ * @param record The record.
+ * @param group The position.
+ * @param isFirst Set if no other event is in the group.
+ * @returns The record.
+ */
+export function joinedLate(
+  { joinsLater: _, ...record }: EventRecord,
+  group: GroupPosition,
+  isFirst: boolean,
+): EventRecord {
+  return isFirst ? { ...record, group } : { ...record, group, dueAt: null, delayMs: 0 };
+}
+
+/**
+ * Lets the first event of a group wait, because others have joined a short time ago.
+ *
+ * @param record The record.
+ * @param delayMs The time until it may be quiet, in milliseconds.
+ * @param next The position that the next event of the group will take.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function waiting(
+  record: EventRecord,
+  delayMs: number,
+  next: number,
+  now: number,
+): EventRecord {
+  const quiet = { ...record.quiet!, waitedMs: record.quiet!.waitedMs + delayMs, next };
+  return { ...record, quiet, dueAt: now + delayMs, delayMs };
+}
+
+/**
+ * Determines the events that are handled together with the first one of a group. What joins later is not
+ * among them.
+ *
+ * @param record The record of the first event.
+ * @param batch The last of them, and their number.
+ * @returns The record.
+ */
+export function batched(
+  record: EventRecord,
+  batch: NonNullable<EventRecord["batch"]>,
+): EventRecord {
+  return { ...record, batch };
+}
+
+/**
+ * Checks whether an event is to begin a batch when it is leased.
+ *
+ * @param record The record.
+ * @returns True if it is handled together with the next ones of its group, and they are not determined yet.
+ */
+export function beginsBatch({ quiet, batch, group }: EventRecord): boolean {
+  return quiet !== undefined && batch === undefined && group !== null;
+}
+
+/**
+ * Makes an event due that has become the first of its ordering group.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function movedUp(record: EventRecord, now: number): EventRecord {
+  return { ...record, dueAt: now, delayMs: 0 };
+}
+
+/**
+ * Puts an open event back that nothing leads to. With a time it is to be on the schedule again at that time.
+ * Without one its position in its ordering group is lost: it is due now, and joins the end of its group
+ * when it is claimed.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function foundAgain(record: EventRecord, now: number): EventRecord {
+  if (record.dueAt !== null) return record;
+  const due = { ...record, dueAt: now, delayMs: 0, group: null };
+  return record.orderingKey === null ? due : { ...due, joinsLater: true };
+}
+
+/**
+ * Schedules an event anew that would wait for longer than was planned, because a clock was wrong. Whoever
+ * holds its lease has its whole length to renew it by the clock as it is now.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function rescheduled(record: EventRecord, now: number): EventRecord {
+  const delayMs = plannedDelay(record);
+  const dueAt = now + delayMs;
+  const { waitingFor } = record;
+  if (waitingFor) return { ...record, dueAt, delayMs, waitingFor: { ...waitingFor, until: dueAt } };
+  if (!record.lease) return { ...record, dueAt, delayMs };
+  return { ...record, dueAt, lease: { ...record.lease, until: dueAt } };
+}
+
+/**
+ * Schedules an event anew if it would wait for longer than was planned.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record; null if its time is right.
+ */
+export function corrected(record: EventRecord, now: number): EventRecord | null {
+  const waitMs = (record.dueAt ?? now) - now;
+  return waitMs > plannedDelay(record) + CLOCK_SLACK_MS ? rescheduled(record, now) : null;
+}
+
+/**
+ * Reads for how long an event was to wait when it was last scheduled.
+ *
+ * @param record The record.
+ * @returns The delay in milliseconds; the length of its lease while it runs.
+ */
+export function plannedDelay({ state, lease, delayMs = 0 }: EventRecord): number {
+  return state === "running" && lease ? lease.ms : delayMs;
+}
+
+/**
+ * Leases an event. If it runs already, its lease has expired and that attempt is over.
+ *
+ * @param record The record.
+ * @param request The holder and the length of the lease.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function leased(
+  record: EventRecord,
+  { owner, leaseMs }: LeaseRequest,
+  now: number,
+): EventRecord {
+  const until = now + leaseMs;
+  return {
+    ...record,
+    state: "running",
+    attempt: record.attempt + 1,
+    lease: { owner, until, ms: leaseMs, startedAt: now },
+    dueAt: until,
+    attempts: record.state === "running"
+      ? withAttempt(record, "expired", now, LEASE_EXPIRED)
+      : record.attempts,
+  };
+}
+
+/**
+ * Renews a lease.
+ *
+ * @param record The record.
+ * @param leaseMs The length of the lease from now on, in milliseconds.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function renewed(record: EventRecord, leaseMs: number, now: number): EventRecord {
+  const { owner = "", startedAt = now } = record.lease ?? {};
+  const until = now + leaseMs;
+  return { ...record, lease: { owner, until, ms: leaseMs, startedAt }, dueAt: until };
+}
+
+/**
+ * Checks whether a record is still leased as it was, whatever else of it has changed.
+ *
+ * @param held The record under the lease.
+ * @param record The record now; undefined if there is none.
+ * @returns True if it is the same attempt under the same lease.
+ */
+export function isSameLease(
+  held: EventRecord,
+  record: EventRecord | undefined,
+): record is EventRecord {
+  return record?.state === "running" &&
+    record.run === held.run && record.attempt === held.attempt &&
+    record.lease?.owner === held.lease?.owner &&
+    record.lease?.startedAt === held.lease?.startedAt &&
+    // An event that was purged and sent again within a millisecond has the same key.
+    record.payload?.id === held.payload?.id;
 }

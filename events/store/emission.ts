@@ -7,8 +7,8 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { checkFilled, checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
-import type { EventChat, EventRepository, EventSender } from "./delivery.ts";
-import type { EventRecord } from "./event_record.ts";
+import type { SettlementRoom } from "./engine.ts";
+import type { EventChat, EventRecord, EventRepository, EventSender } from "./event_record.ts";
 import { isAction } from "./processes.ts";
 
 /** The platform of the events that an app emits, in their records and metrics. */
@@ -23,27 +23,17 @@ export const SCHEDULE = "schedule";
 /** The longest delay of an event, in milliseconds: a year. */
 const MAX_DELAY_MS = 365 * 86_400_000;
 
-/** The number of events that one commit stores beside the settlement of another event. */
-const MAX_EVENTS = 200;
-
-/** The bytes that they may take: a commit holds 819,200, with the records that it settles. */
-const MAX_BYTES = 600_000;
-
 /** Overhead of an event beside its payload, and number of places that hold its id, in bytes. */
 const [EVENT_BYTES, ID_BYTES] = [1_024, 6] as const;
 
-/** The bytes that the keys of several events may take: a commit holds 81,920, with the keys of the settlement. */
-export const MAX_KEY_BYTES = 79_000;
+/** Overhead of an id, and length of a generated one, in bytes. */
+const [KEY_BYTES, GENERATED_BYTES] = [32, 65] as const;
 
-/** Keys that contain the id, overhead for each, and length of a generated id, in bytes. */
-const [KEYS, KEY_BYTES, GENERATED_BYTES] = [3, 32, 65] as const;
-
-/** Longest id, so that it fits a key with the name of its source. */
+/** Longest id: with the name of its source it is the id of an event, of up to 600 characters. */
 const MAX_ID_LENGTH = 500;
 
 /**
- * Longest id of an event that the ids of its follow-ups hold as it is, in bytes. A chain of them would grow and grow,
- * and the keys of 200 in one commit take 81,920 bytes at most.
+ * Longest id of an event that the ids of its follow-ups hold as it is, in bytes. A chain of them would grow and grow.
  */
 const MAX_PARENT_LENGTH = 57;
 
@@ -135,9 +125,9 @@ export interface Emit {
    * @param payload The payload, a JSON object. It is copied.
    * @param options The id, the delay and the ordering key.
    * @throws {TypeError} If an argument has the wrong type, or the handler has ended.
-   * @throws {RangeError} If the delay is out of range, or the handler has emitted 200 events or 600,000 bytes
-   * already: 1,024 for each event beside its payload. Ids of your own may take 79,000 bytes, each three times
-   * with 32 bytes and the source's name: 200 of 90 characters, in a namespace of up to 20.
+   * @throws {RangeError} If the delay is out of range, or the handler has emitted as much as the store has room
+   * for in a commit: in a KV 200 events or 600,000 bytes, 1,024 for each event beside its payload. Ids of your own may
+   * take 26,333 bytes, each with 32 more and the source's name: 200 of 90 characters.
    */
   <TEvents extends object, TType extends keyof TEvents & string>(
     source: OwnEvents<TEvents>,
@@ -321,8 +311,14 @@ export function platformRefused(doing: string, name: string): TypeError {
 export class Emissions {
   /** The events, in the order of the calls. */
   readonly all: Emission[] = [];
+  readonly #room: SettlementRoom;
   #bytes = 0;
-  #keyBytes = 0;
+  #idBytes = 0;
+
+  /** @param room The room of the store for the events of one commit. */
+  constructor(room: SettlementRoom) {
+    this.#room = room;
+  }
 
   /**
    * Adds an event.
@@ -330,31 +326,29 @@ export class Emissions {
    * @throws {RangeError} If the commit would hold too many, or too many bytes, or too long ids.
    */
   add(emission: Emission): void {
-    if (this.all.length >= MAX_EVENTS) {
+    const { events, eventBytes, idBytes: maxIdBytes } = this.#room;
+    if (this.all.length >= events) {
       throw new RangeError(
-        `Cannot ${DOING}: at most ${MAX_EVENTS} are stored in one commit. Emit one for each part of the ` +
+        `Cannot ${DOING}: at most ${events} are stored in one commit. Emit one for each part of the ` +
           "work, whose handler emits the rest",
       );
     }
     const bytes = this.#bytes + bytesOf(emission);
-    if (bytes > MAX_BYTES) {
+    if (bytes > eventBytes) {
       throw new RangeError(
-        `Cannot ${DOING}: the events of one commit may take ${MAX_BYTES} bytes, each of them ` +
+        `Cannot ${DOING}: the events of one commit may take ${eventBytes} bytes, each of them ` +
           `${EVENT_BYTES} beside its payload, and would take ${bytes}`,
       );
     }
-    const keyBytes = this.#keyBytes + keyBytesOf(emission);
-    if (keyBytes > MAX_KEY_BYTES) {
+    const idBytes = this.#idBytes + idBytesOf(emission);
+    if (idBytes > maxIdBytes) {
       throw new RangeError(
-        `Cannot ${DOING}: the ids of the events of one commit may take ${MAX_KEY_BYTES} bytes, three times ` +
-          `in UTF-8 and ${
-            KEYS * KEY_BYTES
-          } for each event, and would take ${keyBytes}. Give shorter ids, or ` +
-          "emit fewer events",
+        `Cannot ${DOING}: the ids of the events of one commit may take ${maxIdBytes} bytes, in UTF-8 and ` +
+          `${KEY_BYTES} for each event, and would take ${idBytes}. Give shorter ids, or emit fewer events`,
       );
     }
     this.#bytes = bytes;
-    this.#keyBytes = keyBytes;
+    this.#idBytes = idBytes;
     this.all.push(emission);
   }
 
@@ -362,7 +356,7 @@ export class Emissions {
   putBack(emissions: readonly Emission[]): void {
     this.all.unshift(...emissions);
     this.#bytes += emissions.reduce((sum, emission) => sum + bytesOf(emission), 0);
-    this.#keyBytes += emissions.reduce((sum, emission) => sum + keyBytesOf(emission), 0);
+    this.#idBytes += emissions.reduce((sum, emission) => sum + idBytesOf(emission), 0);
   }
 }
 
@@ -417,9 +411,8 @@ function shortIdOf(id: string): string {
   return `~${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
 }
 
-function keyBytesOf({ source, id }: Emission): number {
-  const idBytes = id === undefined ? GENERATED_BYTES : Buffer.byteLength(id);
-  return KEYS * (KEY_BYTES + source.length + idBytes);
+function idBytesOf({ source, id }: Emission): number {
+  return KEY_BYTES + source.length + (id === undefined ? GENERATED_BYTES : Buffer.byteLength(id));
 }
 
 function bytesOf({ body, id = "", group = "" }: Emission): number {

@@ -1,4 +1,118 @@
-import type { EventChat, EventRepository, EventSender } from "./delivery.ts";
+/**
+ * The delivery that an event is made of, and the record that a store keeps of it, each with a check of its shape.
+ *
+ * @module
+ */
+import type { JsonObject } from "../../core/parse_json.ts";
+import {
+  type Check,
+  type Checks,
+  isBoolean,
+  isCount,
+  isInteger,
+  isOneOf,
+  isText,
+  isTime,
+  listOf,
+  orNone,
+  orNull,
+  shape,
+  wrongMember,
+} from "../../core/shape.ts";
+
+/** The longest id of an event, in characters. Every engine takes it: in UTF-8 it has up to 1,800 bytes. */
+export const MAX_ID_LENGTH = 600;
+
+/** The longest ordering key that a store keeps: a longer one is cut, so that it fits a key. */
+export const MAX_ORDERING_KEY_LENGTH = 256;
+
+/**
+ * The repository of a forge's event.
+ *
+ * @category Handlers
+ */
+export interface EventRepository {
+  /** Its id at the forge. */
+  readonly id: number;
+  /** Its owner and name: `octocat/hello-world`; at GitLab with all groups. */
+  readonly fullName: string;
+  /** The part before its name. */
+  readonly owner: string;
+  /** Its name. */
+  readonly name: string;
+}
+
+/**
+ * The chat of a messenger's update.
+ *
+ * @category Handlers
+ */
+export interface EventChat {
+  /** Its id. */
+  readonly id: number;
+  /** `private`, `group`, `supergroup` or `channel`. */
+  readonly type: string | undefined;
+}
+
+/**
+ * The user who caused an event.
+ *
+ * @category Handlers
+ */
+export interface EventSender {
+  /** The user's id. */
+  readonly id: number;
+  /** The login or user name, else a messenger's first name. */
+  readonly name: string | undefined;
+  /** Set if it is known to be a bot: one that answers itself never ends. */
+  readonly isBot: boolean;
+}
+
+/**
+ * A delivery that was verified and parsed, ready for the event store.
+ *
+ * @category Event store and worker
+ */
+export interface Delivery {
+  /** The kind of platform it came from: `forge`, `messenger`, or one of your own. */
+  readonly platform: string;
+  /** The product that sent it, taken from its headers: `forge`, `github`, `telegram`, ... */
+  readonly source: string;
+  /** The type of the event: `push`, `message`, ... */
+  readonly type: string;
+  /** The sender's id of it, the same when it is sent again; undefined if the sender gives none. */
+  readonly deliveryId: string | undefined;
+  /**
+   * The intake that accepted it. It keeps delivery ids, ordering keys and documents of different intakes
+   * apart, so that several can share a store.
+   */
+  readonly intake?: string | undefined;
+  /** Events with the same key are handled one at a time, in the order received. */
+  readonly orderingKey?: string | undefined;
+  /**
+   * Time without a new event of the same ordering key after which those that wait are handled together, in
+   * milliseconds. Undefined if each is handled by itself.
+   */
+  readonly quietMs?: number | undefined;
+  /** Longest time that the first of them waits for that, in milliseconds: ten times as long by default. */
+  readonly maxWaitMs?: number | undefined;
+  /** The trace that its handling becomes part of, as W3C Trace Context has it. Any other text is dropped. */
+  readonly traceparent?: string | undefined;
+  /** The action, for types that have several: `opened`, `closed`, ... */
+  readonly action?: string | undefined;
+  /** The repository that it belongs to. */
+  readonly repository?: EventRepository | undefined;
+  /** The chat that it belongs to. */
+  readonly chat?: EventChat | undefined;
+  /** The user who caused it. */
+  readonly sender?: EventSender | undefined;
+  /** The id of the request that brought it, for the logs. */
+  readonly requestId?: string | undefined;
+  /** The JSON document, byte for byte. */
+  readonly body: Uint8Array<ArrayBuffer>;
+  /** The JSON document, parsed. */
+  readonly payload: JsonObject;
+}
 
 /**
  * The state of an event: waiting for its time, leased by a worker, parked until it is woken, handled, or
@@ -86,8 +200,6 @@ export interface EventRecord {
    * quiet is counted in `quiet`.
    */
   readonly plannedMs?: number | undefined;
-  /** The schedule entry that it shares with other events; none if it has its own. */
-  readonly sharedEntry?: string | undefined;
   /** The ordering key: events with the same one are handled one at a time. Null if it has none. */
   readonly orderingKey: string | null;
   /** Its position in its ordering group; null if it has none, or has left the group. */
@@ -165,8 +277,6 @@ export interface EventRecord {
   readonly payload: {
     /** Its id: a fresh one for each writing, so that no writer overwrites what another has stored. */
     readonly id: string;
-    /** The number of its parts; 0 if it is in the event's record. */
-    readonly chunks: number;
     /** Its size in bytes. */
     readonly size: number;
   } | null;
@@ -203,11 +313,6 @@ export interface EventRecord {
   readonly isBegun?: boolean | undefined;
   /** The names of the parts of its handling that are done. */
   readonly progress?: readonly string[] | undefined;
-  /**
-   * Set if its id is remembered until it is settled, however long that takes. Otherwise the id is kept
-   * for two days beyond the retention, enough for an event that was leased when it was stored.
-   */
-  readonly idKept?: boolean | undefined;
   /** The trace of its delivery, as the header `traceparent` of W3C Trace Context has it. */
   readonly traceparent?: string | undefined;
   /** The id of the event whose handler emitted this one. */
@@ -216,6 +321,8 @@ export interface EventRecord {
   readonly isUnreported?: boolean | undefined;
   /** The number of generated ids that its handlers have given to the events that they emitted. */
   readonly emitted?: number | undefined;
+  /** Notes of the engine that holds the event. Only the engine reads and sets them. */
+  readonly engine?: unknown;
 }
 
 /**
@@ -314,4 +421,134 @@ export function isOpen<T extends { readonly state?: StoredEvent["state"] | undef
   event: T,
 ): event is T & { readonly state: OpenState } {
   return (OPEN_STATES as readonly unknown[]).includes(event.state);
+}
+
+/** The ways in which events end. */
+export const OUTCOMES: readonly EventOutcome[] = ["handled", "ignored", "failed", "cancelled"];
+
+/** Checks whether a text can be an event's id: keys with it have to be read. */
+export function isEventId(value: unknown): value is string {
+  return isText(value) && value.length <= MAX_ID_LENGTH;
+}
+
+/** Checks whether a value names an event. */
+export const isEventRef = shape<EventRef>({ id: isEventId, receivedAt: isTime });
+
+/** Checks whether a value names a position in an ordering group. */
+export const isGroupPosition = shape<GroupPosition>({ key: isText, position: isCount });
+
+/** Checks whether a value names a payload. */
+export const isPayloadRef = shape<PayloadRef>({ id: isText, size: isCount });
+
+/** Members of a delivery that the record of its event takes over. */
+const OF_DELIVERY = {
+  intake: orNone(isText),
+  deliveryId: orNone(isText),
+  platform: isText,
+  source: isText,
+  type: isText,
+  action: orNone(isText),
+  repository: orNone(shape({ id: isInteger, fullName: isText, owner: isText, name: isText })),
+  chat: orNone(shape({ id: isInteger, type: orNone(isText) })),
+  sender: orNone(shape({ id: isInteger, name: orNone(isText), isBot: isBoolean })),
+  traceparent: orNone(isText),
+};
+
+const RECORD: Checks<EventRecord> = {
+  ...OF_DELIVERY,
+  id: isText,
+  requestId: orNull(isText),
+  receivedAt: isTime,
+  state: isOneOf(EVENT_STATES),
+  outcome: orNone(isOneOf(OUTCOMES)),
+  run: orNone(isCount),
+  keyRun: orNone(isCount),
+  attempt: isCount,
+  dueAt: orNull(isTime),
+  delayMs: orNone(isTime),
+  plannedMs: orNone(isTime),
+  orderingKey: orNull(isText),
+  group: orNull(isGroupPosition),
+  quiet: orNone(shape<QuietRule>({
+    quietMs: isTime,
+    maxWaitMs: isTime,
+    since: isTime,
+    waitedMs: isTime,
+    next: orNone(isCount),
+  })),
+  batch: orNone(shape<Batch>({ last: isCount, events: isCount })),
+  handledWith: orNone(isText),
+  joinsLater: orNone(isBoolean),
+  waitingFor: orNone(shape<EventWait>({ name: isText, since: isTime, until: isTime })),
+  woken: orNone(listOf(shape<EndedWait>({
+    name: isText,
+    at: isTime,
+    value: orNone(isText),
+    timedOut: orNone(isBoolean),
+  }))),
+  lease: orNull(
+    shape<LeaseTerm>({ owner: isText, until: isTime, ms: isTime, startedAt: isTime }),
+  ),
+  cancelRequestedAt: orNone(isTime),
+  settledAt: orNull(isTime),
+  payload: orNull(isPayloadRef),
+  attempts: listOf(shape<RecordedAttempt>({
+    attempt: isCount,
+    startedAt: isTime,
+    endedAt: isTime,
+    outcome: isOneOf([...OUTCOMES, "expired"]),
+    error: orNone(isText),
+  })),
+  putOff: orNone(shape<PutOff>({
+    since: isTime,
+    at: isTime,
+    times: isCount,
+    reason: isText,
+    unhandledSince: orNone(isTime),
+  })),
+  isBegun: orNone(isBoolean),
+  progress: orNone(listOf(isText)),
+  causedBy: orNone(isText),
+  isUnreported: orNone(isBoolean),
+  emitted: orNone(isCount),
+  engine: () => true,
+};
+
+/** Checks whether a stored value is a record that this version can read. */
+export const isEventRecord = shape<EventRecord>(RECORD);
+
+const DELIVERY: Checks<Delivery> = {
+  ...OF_DELIVERY,
+  orderingKey: optional(isText),
+  quietMs: orNone(isTime),
+  maxWaitMs: optional(isTime),
+  traceparent: optional(isText),
+  repository: orNull(OF_DELIVERY.repository),
+  chat: orNull(OF_DELIVERY.chat),
+  sender: orNull(OF_DELIVERY.sender),
+  requestId: optional(isText),
+  body: (value) => value instanceof Uint8Array,
+  payload: (value) => typeof value === "object" && value !== null,
+};
+
+/** Finds a field that no record has like that; undefined for none. */
+export function wrongFieldOf(record: EventRecord): keyof EventRecord | undefined {
+  return wrongMember(RECORD, record);
+}
+
+/** Finds a member of a delivery of the wrong type, with which its event could not be read; undefined for none. */
+export function wrongMemberOf(delivery: Delivery): keyof Delivery | undefined {
+  return wrongMember(DELIVERY, delivery);
+}
+
+/** Checks whether a value is the payload of an event, all of it. */
+export function isPayloadOf(
+  { payload }: Pick<EventRecord, "payload">,
+  value: unknown,
+): value is Uint8Array<ArrayBuffer> {
+  return value instanceof Uint8Array && value.byteLength === payload?.size;
+}
+
+function optional(check: Check): Check {
+  return orNull(orNone(check));
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-export type { Delivery, EventChat, EventRepository, EventSender } from "./delivery.ts";
+export type { Delivery, EventChat, EventRepository, EventSender } from "./event_record.ts";
 export type { EventFilter, EventRecord, EventState, StoredEvent } from "./event_record.ts";
 export type { DeadEvent, Emission, Emit, EmitOptions, OwnEvents } from "./emission.ts";
 export { NotKeptError } from "./event_record.ts";
@@ -14,7 +14,7 @@ export type {
   EventOperations,
   EventStats,
   ListOptions,
-} from "./event_operations.ts";
+} from "./event_store.ts";
 export type {
   AcceptResult,
   EventStoreOptions,
@@ -31,10 +31,10 @@ export {
   type StateOptions,
   type StoredState,
 } from "./stored_state.ts";
-export type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
+export type { CommitEffects, EventStore, NoteOptions, NotPromise } from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";
-export type { BoundedCount, CheckedPage, Counts } from "./engine.ts";
-export type { StoreInspector } from "./store_inspector.ts";
+export type { BoundedCount, CheckedPage, Counts, SettlementRoom } from "./engine.ts";
+export type { StoreInspector } from "./event_store.ts";
 export { exportEvents } from "./event_export.ts";
 export { importEvents, type ImportResult } from "./event_import.ts";
 export type { PortableEntry, PortableEvent } from "./portable_event.ts";

@@ -7,21 +7,21 @@ import {
   type OptionCheck,
 } from "../../core/check_options.ts";
 import { consoleSink } from "../../core/mod.ts";
+import { isCount, isTime, shape } from "../../core/shape.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { Claims } from "./_claims.ts";
-import { Emitter, Sources } from "./_emit.ts";
+import { Emitter } from "./_emit.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
+import { storeInspector } from "./_lists.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { answers, wake } from "./_waits.ts";
-import { corrected, foundAgain } from "./claims.ts";
-import { consoleRecords } from "./console_records.ts";
+import { corrected, foundAgain } from "./arrival.ts";
 import type { CellKey, CheckedPage, Engine } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
+import { consoleRecords, scheduleNotes } from "./own_cells.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
-import { isCount, isTime, shape } from "./record_shape.ts";
-import { scheduleNotes } from "./schedule_notes.ts";
 import {
   checkKeepPayloads,
   DEFAULT_RETENTION_MS,
@@ -29,7 +29,6 @@ import {
   type StoreCore,
   type StoreListener,
 } from "./store_core.ts";
-import { storeInspector } from "./store_inspector.ts";
 import { listStates, readState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
@@ -82,14 +81,14 @@ export function createEventStore<TTx, TReader>(
 function storeOf(core: StoreCore): EventStore {
   const { engine, retentionMs, local, listeners } = core;
   const kept = new KeptPayloads(core);
-  const sources = new Sources(core);
-  const { accept, replay } = new Acceptance(core, kept, sources);
-  const emitter = new Emitter(core, sources);
+  const { accept, replay } = new Acceptance(core, kept);
+  const emitter = new Emitter(core);
   const claims = new Claims(core);
   return {
     db: engine.reader,
     notifier: engine.notifier,
     maxPayloadBytes: engine.limits.payloadBytes,
+    room: engine.limits.room,
     retentionMs,
     inspect: storeInspector(core, kept),
     ...leaseOperations(core, kept, emitter),
@@ -98,7 +97,7 @@ function storeOf(core: StoreCore): EventStore {
     wake: async (name, value) => await wake(core, wakeOf(name, value)),
     states: (options) => listStates(core, options),
     processes: () => listProcesses(core),
-    restore: restoring(core, kept, sources),
+    restore: restoring(core, kept),
     portableEntries: () => portableEntries(core),
     restoreEntry: (entry) => restoreEntry(core, entry),
     accept,

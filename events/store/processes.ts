@@ -1,6 +1,6 @@
+import { isText, isTime, listOf, orNone, orNull, shape } from "../../core/shape.ts";
 import type { CellKey } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
-import { isText, isTime, listOf, orNone, orNull, shape } from "./record_shape.ts";
 import { nameOfCell, type StoreCore } from "./store_core.ts";
 
 /** Event types are short words: `pull_request_review_thread` has 26 characters. */

@@ -1,24 +1,55 @@
 /**
- * The changes of an event's record that end an attempt, and its cancelling: pure functions, record in and
- * record out.
- *
- * A record that was flagged by `cancelRequested` leads to `dead` only: every function that settles it or
+ * The changes of an event's record from its lease to its end, and its cancelling: pure functions, record in and
+ * record out. A record that was flagged by `cancelRequested` leads to `dead` only: every function that settles it or
  * gives it back cancels it instead.
+ *
+ * The notes of a record about the handling of its event follow: the parts that are done, the attempts, the results of
+ * its waits, the time of its first put-off, and that it was cancelled. Each change of an event writes its record anew,
+ * and a record takes up to 64 KiB in every engine, so each note has its room.
  *
  * @module
  */
-import type { EndedWait, EventRecord } from "./event_record.ts";
-import {
-  BRIEF_BYTES,
-  isCancelRequested,
-  shortened,
-  waited,
-  withAttempt,
-  withHandler,
-  withPutOff,
-} from "./record_notes.ts";
+import { Buffer } from "node:buffer";
+import { textOf } from "../../core/text_of.ts";
+import type { EndedWait, EventRecord, RecordedAttempt } from "./event_record.ts";
 import type { ReleaseOptions } from "./store_core.ts";
-import type { Wait } from "./waits.ts";
+import { MAX_WAKE_BYTES, type Wait } from "./waits.ts";
+
+/** The number of attempts that a record keeps. */
+const MAX_ATTEMPTS = 10;
+
+/** The number of characters of an attempt's error that a record keeps. */
+const MAX_ERROR_LENGTH = 1000;
+
+/** The time for which its handler can put an event off, from the first time in its run, in milliseconds. */
+export const MAX_PUT_OFF_MS = 604_800_000;
+
+/**
+ * Time without a put-off after which nobody has looked at an event without a handler: its time begins anew, since a
+ * process with a handler may just be starting. It is put off for a minute at most.
+ */
+const UNSEEN_MS = 300_000;
+
+/** The number of bytes that the names of an event's done parts take in its record, at most. */
+const MAX_PROGRESS_BYTES = 32_768;
+
+/** The number of bytes that the results of an event's waits take in its record, at most, with their names. */
+const MAX_WOKEN_BYTES = 18_432;
+
+/** Largest number of bytes of all of these notes: a record takes up to 64 KiB, and the rest of it up to 8. */
+const MAX_NOTES_BYTES = 57_344;
+
+/** Bytes of an attempt beside its error, as JSON. */
+const ATTEMPT_BYTES = 112;
+
+/** The number of bytes of an error that is kept in brief: a hundred events of a batch may die in one commit. */
+export const BRIEF_BYTES = 600;
+
+/** The number of bytes of an error and a reason in the shortest form of a record. */
+const LEAST_BYTES = 100;
+
+/** Bytes of the result of a wait beside its name and its value. */
+const WOKEN_BYTES = 64;
 
 /**
  * Settles an event as done. Its payload is needed no more.
@@ -215,4 +246,274 @@ function planning<TRecord extends Pick<EventRecord, "plannedMs">>(
 
 function settled(record: EventRecord, now: number, end: Partial<EventRecord>): EventRecord {
   return { ...record, ...end, dueAt: null, lease: null, group: null, settledAt: now };
+}
+
+/** Checks the name of a part of an event's handling. */
+export function checkPartName(part: unknown): asserts part is string {
+  if (typeof part === "string") return;
+  throw new TypeError(`Cannot note progress: a part's name must be a text, got ${typeof part}`);
+}
+
+/** Creates the error of progress that is noted after the event was cancelled. */
+export function cancelledProgress(): Error {
+  return new Error("Cannot note progress: the event was cancelled");
+}
+
+/**
+ * Notes that a part of an event's handling is done.
+ *
+ * @param record The record.
+ * @param part The part's name.
+ * @returns The record.
+ * @throws {TypeError} If the name is not a string.
+ * @throws {RangeError} If the names would take more than 32,768 bytes.
+ * @throws {Error} If the event was cancelled.
+ */
+export function progressed(record: EventRecord, part: string): EventRecord {
+  checkPartName(part);
+  if (isCancelRequested(record)) throw cancelledProgress();
+  const progress = [...record.progress ?? [], part];
+  const bytes = progressBytes(progress);
+  if (bytes <= MAX_PROGRESS_BYTES) return { ...record, progress };
+  throw new RangeError(
+    `Cannot note progress: the names of the event's ${progress.length} parts would take ${bytes} ` +
+      `bytes, over ${MAX_PROGRESS_BYTES}. Note larger parts, or keep a counter in the database`,
+  );
+}
+
+/**
+ * Adds the attempt that ends to a record's last ten, and fewer if the record has no room for them.
+ *
+ * @param record The record.
+ * @param outcome The way in which the attempt ended.
+ * @param endedAt The time, milliseconds since the epoch.
+ * @param thrown The error with which it ended, if it did.
+ * @returns The attempts.
+ */
+export function withAttempt(
+  record: EventRecord,
+  outcome: RecordedAttempt["outcome"],
+  endedAt: number,
+  thrown?: unknown,
+): RecordedAttempt[] {
+  const { progress = [], putOff, woken } = record;
+  let room = MAX_NOTES_BYTES - progressBytes(progress) - ATTEMPT_BYTES;
+  if (woken) room -= wokenBytes(woken);
+  if (putOff) room -= textBytes(putOff.reason) + ATTEMPT_BYTES;
+  const startedAt = record.lease?.startedAt ?? endedAt;
+  const ended = { attempt: record.attempt, startedAt, endedAt, outcome };
+  const error = thrown === undefined ? undefined : errorWithin(room, thrown);
+  const kept: RecordedAttempt[] = [error === undefined ? ended : { ...ended, error }];
+  room -= textBytes(error ?? "");
+  for (const earlier of record.attempts.slice(1 - MAX_ATTEMPTS).reverse()) {
+    room -= textBytes(earlier.error ?? "") + ATTEMPT_BYTES;
+    if (room < 0) break;
+    kept.unshift(earlier);
+  }
+  return kept;
+}
+
+/**
+ * Notes the result of a wait.
+ *
+ * @param record The record.
+ * @param result The result.
+ * @returns The record.
+ */
+export function waited(record: EventRecord, result: EndedWait): EventRecord {
+  return { ...record, woken: [...record.woken ?? [], result] };
+}
+
+/**
+ * Checks whether an event has had the result of a wait, in its current run.
+ *
+ * @param record The record.
+ * @returns True if it has.
+ */
+export function hasBeenAnswered({ woken = [] }: EventRecord): boolean {
+  return woken.length > 0;
+}
+
+/**
+ * Checks that an event's record has room for the result of a wait, whatever that is.
+ *
+ * @param record The record.
+ * @param name The name that the event waits for.
+ * @throws {RangeError} If it has not.
+ */
+export function checkRoomFor({ woken = [] }: EventRecord, name: string): void {
+  const bytes = wokenBytes(woken);
+  if (bytes + wokenBytes([{ name, at: 0 }]) + MAX_WAKE_BYTES <= MAX_WOKEN_BYTES) return;
+  throw new RangeError(
+    `Cannot wait: the results of the event's ${woken.length} waits take ${bytes} bytes, and with a ` +
+      `value of ${MAX_WAKE_BYTES} they would take over ${MAX_WOKEN_BYTES}. Wake it with smaller ones`,
+  );
+}
+
+/**
+ * Notes that an event is put off. The first time is not in the future, even if a clock was ahead.
+ *
+ * @param record The record.
+ * @param reason The reason.
+ * @param now The time, milliseconds since the epoch.
+ * @param isUnhandled Set if there was no handler for it.
+ * @returns The record.
+ */
+export function withPutOff(
+  record: EventRecord,
+  reason: unknown,
+  now: number,
+  isUnhandled = false,
+): EventRecord {
+  const { since = now, times = 0 } = record.putOff ?? {};
+  const text = textOf(reason).slice(0, MAX_ERROR_LENGTH);
+  const putOff = { since: Math.min(since, now), at: now, times: times + 1, reason: text };
+  if (!isUnhandled) return { ...record, putOff };
+  return { ...record, putOff: { ...putOff, unhandledSince: unhandledSince(record, now) ?? now } };
+}
+
+/**
+ * Finds the time since which an event is put off for want of a handler.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The time; undefined if it is not, or nobody has looked at it for five minutes.
+ */
+export function unhandledSince({ putOff }: EventRecord, now: number): number | undefined {
+  const { unhandledSince: since, at = 0 } = putOff ?? {};
+  return since === undefined || now - at > UNSEEN_MS ? undefined : Math.min(since, now);
+}
+
+/**
+ * Notes that an event has met a handler: its time without one begins anew.
+ *
+ * @param record The record.
+ * @returns The record.
+ */
+export function withHandler(record: EventRecord): EventRecord {
+  if (record.putOff?.unhandledSince === undefined) return record;
+  const { unhandledSince: _, ...putOff } = record.putOff;
+  return { ...record, putOff };
+}
+
+/**
+ * Checks whether a handler can still put an event off: its ordering group waits, so that has an end.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns False once seven days have passed since it was put off first, in its current run.
+ */
+export function canBePutOff({ putOff }: EventRecord, now: number): boolean {
+  return putOff === undefined || now - putOff.since < MAX_PUT_OFF_MS;
+}
+
+/**
+ * Flags an event as cancelled while it runs. Its lease stays, so that its ordering group goes on only
+ * when its handler has ended or its lease has expired.
+ *
+ * @param record The record.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record.
+ */
+export function cancelRequested(record: EventRecord, now: number): EventRecord {
+  return { ...record, cancelRequestedAt: now };
+}
+
+/**
+ * Checks whether an event was cancelled while it ran.
+ *
+ * @param record The record.
+ * @returns True if it was, and is not settled yet.
+ */
+export function isCancelRequested({ cancelRequestedAt, settledAt }: EventRecord): boolean {
+  return cancelRequestedAt !== undefined && settledAt === null;
+}
+
+/**
+ * Checks whether the handling of an event has begun before, so that something is left to do: it is not ignored then,
+ * even if its handler is gone.
+ *
+ * @param record The record.
+ * @returns True if an attempt has ended since it was done last, a part is done, or a handler had begun.
+ */
+export function hasBegun({ attempts, progress = [], isBegun = false }: EventRecord): boolean {
+  const last = attempts.at(-1)?.outcome;
+  const isOver = last === undefined || last === "handled" || last === "ignored";
+  return isBegun || !isOver || progress.length > 0;
+}
+
+function errorWithin(room: number, thrown: unknown): string {
+  return cutTo(textOf(thrown).slice(0, MAX_ERROR_LENGTH), room);
+}
+
+/**
+ * Shortens the error of an attempt.
+ *
+ * @param attempt The attempt.
+ * @param bytes The number of bytes that stay of it, at most.
+ * @returns The attempt.
+ */
+export function shortened(attempt: RecordedAttempt, bytes: number): RecordedAttempt {
+  const { error } = attempt;
+  return error === undefined ? attempt : { ...attempt, error: cutTo(error, bytes) };
+}
+
+/**
+ * Makes the shortest form of a record, for a commit that the whole one is too large for: with its last attempt only,
+ * and the beginnings of the error and of the reason to put it off.
+ *
+ * @param record The record.
+ * @returns The record.
+ */
+export function inBrief(record: EventRecord): EventRecord {
+  const { putOff } = record;
+  return {
+    ...record,
+    attempts: record.attempts.slice(-1).map((attempt) => shortened(attempt, LEAST_BYTES)),
+    ...(putOff && { putOff: { ...putOff, reason: cutTo(putOff.reason, LEAST_BYTES) } }),
+  };
+}
+
+/** Cuts a text so that it takes no more bytes in a record. */
+function cutTo(text: string, bytes: number): string {
+  if (textBytes(text) <= bytes) return text;
+  let [taken, length] = [0, 0];
+  for (const character of text) {
+    taken += textBytes(character);
+    if (taken > bytes) break;
+    length += character.length;
+  }
+  return text.slice(0, length);
+}
+
+/**
+ * Counts the bytes that the names of done parts take in a record.
+ *
+ * @param progress The names.
+ * @returns The number of bytes.
+ */
+function progressBytes(progress: readonly string[]): number {
+  return progress.length === 0 ? 2 : jsonBytes(progress);
+}
+
+function wokenBytes(woken: readonly EndedWait[]): number {
+  return woken.reduce(
+    (sum, { name, value = "" }) => sum + textBytes(name) + textBytes(value) + WOKEN_BYTES,
+    0,
+  );
+}
+
+/** Counts the bytes that a text takes in a record, without its quotes. */
+function textBytes(text: string): number {
+  return text === "" ? 0 : jsonBytes(text) - 2;
+}
+
+/**
+ * Counts the bytes of a value's JSON.
+ *
+ * @param value The value.
+ * @returns The number of bytes.
+ */
+export function jsonBytes(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value));
 }

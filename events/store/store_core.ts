@@ -6,12 +6,16 @@
 import { checkInteger, checkKeys, checkObject, numberFrom } from "../../core/check_options.ts";
 import type { LogSink } from "../../core/mod.ts";
 import type { CountedStep } from "../../telemetry/mod.ts";
-import type { Delivery } from "./delivery.ts";
-import { type Cell, type CellKey, type Engine, UNNAMED } from "./engine.ts";
-import type { EventRecord, PayloadRef } from "./event_record.ts";
-
-/** Size of the parts of a payload, in bytes: a value of a KV holds 65,536. */
-export const PART_BYTES = 65_000;
+import {
+  type Bytes,
+  type Cell,
+  type CellKey,
+  type Engine,
+  type Stored,
+  UNNAMED,
+  type Unreadable,
+} from "./engine.ts";
+import type { Delivery, EventRecord, EventRef, PayloadRef } from "./event_record.ts";
 
 /** The time for which done events are remembered by default, in milliseconds: 7 days. */
 export const DEFAULT_RETENTION_MS = 604_800_000;
@@ -23,19 +27,13 @@ export const DEFAULT_RETENTION_MS = 604_800_000;
  */
 export interface EventStoreOptions {
   /**
-   * Name of the part of the database that belongs to the store: in a KV, all keys begin with it. Each bot needs
+   * Name of the part of the database that belongs to the store. Each bot needs
    * another one: the updates of two bots have the same numbers, and within a namespace only the names of the
    * intakes keep these ids apart.
    *
    * @default {"events"}
    */
   readonly namespace?: string | undefined;
-  /**
-   * The way to wake workers.
-   *
-   * @default {"auto"} `enqueue` if the KV has queues, else `watch`.
-   */
-  readonly notifier?: "enqueue" | "watch" | "auto" | undefined;
   /**
    * Time that done events are remembered, and with them duplicates, in milliseconds.
    *
@@ -240,16 +238,33 @@ export function newPayloadRef(engine: Engine, body: Uint8Array): PayloadRef {
     throw new RangeError(`Cannot store the payload: it has ${size} bytes, over ${payloadBytes}`);
   }
   // Ordered by time, like all keys of an event.
-  return {
-    id: `${engine.now().toString(36)}-${crypto.randomUUID()}`,
-    chunks: chunksOf(size),
-    size,
-  };
+  return { id: `${engine.now().toString(36)}-${crypto.randomUUID()}`, size };
 }
 
-/** Returns the number of parts of a payload that is not in a record. */
-export function chunksOf(size: number): number {
-  return Math.max(1, Math.ceil(size / PART_BYTES));
+/**
+ * Finds an event by an id that a caller has given.
+ *
+ * @param engine The engine that holds it.
+ * @param id The id. Half of a surrogate pair is in none, and no engine gets one: it might take two ids for one.
+ * @returns The event; null if there is none.
+ */
+export async function findEvent(engine: Engine, id: string): Promise<Stored | Unreadable | null> {
+  return id.isWellFormed() ? (await engine.get([id]))[0]! : null;
+}
+
+/**
+ * Reads a payload of an event.
+ *
+ * @param engine The engine that holds it.
+ * @param ref The payload.
+ * @param of The event.
+ * @returns Its bytes, all of them.
+ * @throws {Error} If a part of it is not there.
+ */
+export async function readPayload(engine: Engine, ref: PayloadRef, of: EventRef): Promise<Bytes> {
+  const body = await engine.payload(ref, of);
+  if (body.byteLength === ref.size) return body;
+  throw new Error(`Cannot read the payload: ${body.byteLength} of ${ref.size} bytes are there`);
 }
 
 /** Checks for the cell of a list that stands for one whose key cannot be read. */

@@ -5,8 +5,8 @@ import type { EventStore } from "./event_store.ts";
 import type { EventStoreOptions } from "./store_core.ts";
 
 /**
- * Store of an app, as a value: which engine keeps its events, and so what its handlers read and write with. `kv()`
- * makes one, and says what that is. Nothing is opened before the app is.
+ * Store of an app, as a value: which engine keeps its events, and so what its handlers read and write with. The
+ * function of an engine makes it, such as `kv()`, and says what that is. Nothing is opened before the app is.
  *
  * @typeParam TTx What `settleWith` and `checkpoint` give the functions of handlers.
  * @typeParam TReader What handlers, routes and resources get as `db`.
@@ -49,9 +49,6 @@ export interface ReadyStore<TTx = unknown, TReader = unknown> {
   readonly open: (log: LogSink) => Promise<Database<TTx, TReader>>;
 }
 
-/** Options of {@linkcode Database.openStore}. */
-export type StoreOptions = Omit<EventStoreOptions, "notifier">;
-
 /** Database that is open. The stores of several apps can lie in it, each in its namespace. */
 export interface Database<TTx = unknown, TReader = unknown> {
   /**
@@ -61,7 +58,7 @@ export interface Database<TTx = unknown, TReader = unknown> {
    * @returns The store.
    * @throws {Error} If the database cannot be used. The message has no password.
    */
-  openStore(options: StoreOptions): Promise<EventStore<TTx, TReader>>;
+  openStore(options: EventStoreOptions): Promise<EventStore<TTx, TReader>>;
   /** Lists the namespaces under which there are events, sorted. */
   namespaces(): Promise<string[]>;
   /**
@@ -113,7 +110,7 @@ export class NoDatabaseError extends Error {}
  * @throws {TypeError} If it is something else.
  */
 export function checkStoreDefinition(doing: string, name: string, store: unknown): void {
-  checkPart(doing, store, "prepare", `'${name}' must be what kv() returns`);
+  checkPart(doing, store, "prepare", `'${name}' must be a store, such as kv() makes`);
 }
 
 /**

@@ -7,20 +7,17 @@ import {
   wholeNumber,
 } from "../../core/check_options.ts";
 import { nonJsonPartOf } from "../../core/json_value.ts";
-import type { Cell, CellChange, CellKey, Engine, Version } from "./engine.ts";
-import { isTime, orNull, shape } from "./record_shape.ts";
+import { isTime, orNull, shape } from "../../core/shape.ts";
+import type { Cell, CellChange, CellKey, Engine, SettlementRoom, Version } from "./engine.ts";
 import { isUnnamed, nameOfCell, type StoreCore } from "./store_core.ts";
 
-/** Longest key of a state. A key of a KV takes 2,048 bytes, three of them for a character at most. */
+/** Longest key of a state, see `Limits`. */
 const MAX_KEY_LENGTH = 256;
-
-/** Longest value, in bytes of its JSON: a KV value holds 65,536. */
-const MAX_VALUE_BYTES = 65_000;
 
 /** Kind of the cells of states. */
 const STATE = "state";
 
-/** The number of states that are read at a time: each takes up to 65,536 bytes. */
+/** The number of states that are read at a time: each may be large. */
 const AT_ONCE = 50;
 
 const [READING, SETTING] = ["read the state", "set the state"] as const;
@@ -69,7 +66,7 @@ export interface HandlerState<TValue> {
    * @param value The value: what JSON has. Members that are undefined are left out.
    * @param options The time after which it is forgotten.
    * @throws {TypeError} If JSON would change it (a date, a map, `NaN`), it is undefined, or the handler has ended.
-   * @throws {RangeError} If it takes more than 65,000 bytes, or the time is out of range.
+   * @throws {RangeError} If it takes more bytes than the store's `room.stateBytes`, or the time is out of range.
    */
   set(value: TValue, options?: SetStateOptions): void;
   /**
@@ -98,7 +95,7 @@ export interface StoredState<TValue> {
    * @param options The time after which it is forgotten.
    * @returns False if it was changed meanwhile: read it again.
    * @throws {TypeError} If JSON would change it (a date, a map, `NaN`), or it is undefined.
-   * @throws {RangeError} If it takes more than 65,000 bytes, or the time is out of range.
+   * @throws {RangeError} If it takes more bytes than the store's `room.stateBytes`, or the time is out of range.
    * @throws {Error} If the store fails: whether it was set is not known then.
    */
   set(value: TValue, options?: SetStateOptions): Promise<boolean>;
@@ -223,8 +220,12 @@ export function checkState(key: unknown, options: StateOptions): void {
   );
 }
 
-/** Makes the new entry of a state. */
-export function entryOf(value: unknown, options: SetStateOptions = {}): StateEntry {
+/** Makes the new entry of a state, which an engine has some room for. */
+export function entryOf(
+  value: unknown,
+  options: SetStateOptions = {},
+  room: SettlementRoom,
+): StateEntry {
   checkOptions(SETTING, options, { expireAfterMs: wholeNumber({ max: MAX_KEPT_MS }) });
   const { expireAfterMs } = options;
   if (value === undefined) {
@@ -233,13 +234,18 @@ export function entryOf(value: unknown, options: SetStateOptions = {}): StateEnt
   const wrong = nonJsonPartOf(value);
   if (wrong) throw new TypeError(`Cannot ${SETTING}: it must be JSON, and ${wrong}`);
   const json = JSON.stringify(value);
-  checkSize(json);
+  checkSize(json, room);
   return { value: JSON.parse(json), forMs: expireAfterMs };
 }
 
 /** Makes the entry of a state that comes from another store. */
-export function entryUntil(value: unknown, until: number | undefined, now: number): StateEntry {
-  checkSize(JSON.stringify(value));
+export function entryUntil(
+  value: unknown,
+  until: number | undefined,
+  now: number,
+  room: SettlementRoom,
+): StateEntry {
+  checkSize(JSON.stringify(value), room);
   return {
     value,
     forMs: until === undefined ? undefined : Math.min(until - now, MAX_KEPT_MS),
@@ -315,7 +321,7 @@ class CellState<TValue> implements StoredState<TValue> {
   }
 
   async set(value: TValue, options?: SetStateOptions): Promise<boolean> {
-    return await this.#change(entryOf(value, options), value);
+    return await this.#change(entryOf(value, options, this.#engine.limits.room), value);
   }
 
   async delete(): Promise<boolean> {
@@ -346,10 +352,8 @@ function isOver({ until }: StoredEntry, now: number): boolean {
   return until !== null && until <= now;
 }
 
-function checkSize(json: string): void {
+function checkSize(json: string, { stateBytes: max }: SettlementRoom): void {
   const size = Buffer.byteLength(json);
-  if (size <= MAX_VALUE_BYTES) return;
-  throw new RangeError(
-    `Cannot ${SETTING}: 'value' must take up to ${MAX_VALUE_BYTES} bytes, takes ${size}`,
-  );
+  if (size <= max) return;
+  throw new RangeError(`Cannot ${SETTING}: 'value' must take up to ${max} bytes, takes ${size}`);
 }

@@ -6,7 +6,7 @@
  */
 import { Buffer } from "node:buffer";
 import { checkOptions, met, wholeNumber } from "../../core/check_options.ts";
-import { MAX_WAKE_BYTES } from "./record_notes.ts";
+import type { SettlementRoom } from "./engine.ts";
 
 /** Largest number of characters of a name. */
 const MAX_NAME_LENGTH = 256;
@@ -17,8 +17,8 @@ const DEFAULT_TIMEOUT_MS = 604_800_000;
 /** Longest time that an event waits, in milliseconds: a year. */
 const MAX_TIMEOUT_MS = 31_536_000_000;
 
-/** Largest number of names that one settlement wakes: so many fit a commit of each engine, beside all else. */
-const MAX_WAKES = 3;
+/** Largest number of bytes of the value that an event is woken with. */
+export const MAX_WAKE_BYTES = 8_192;
 
 /**
  * Options of `waitFor`.
@@ -126,14 +126,19 @@ export function wakeOf(name: string, value: unknown): Wake {
  *
  * @param wakes The names so far.
  * @param wake The name, with its value.
+ * @param room The room for them.
  * @returns All of them.
  * @throws {RangeError} If there are too many.
  */
-export function withWake(wakes: readonly Wake[] = [], wake: Wake): Wake[] {
+export function withWake(
+  wakes: readonly Wake[] = [],
+  wake: Wake,
+  { wakes: max }: SettlementRoom,
+): Wake[] {
   if (wakes.some(({ name }) => name === wake.name)) return [...wakes];
-  if (wakes.length < MAX_WAKES) return [...wakes, wake];
+  if (wakes.length < max) return [...wakes, wake];
   throw new RangeError(
-    `Cannot wake ${met(wake.name)}: a handler can wake ${MAX_WAKES} names at most`,
+    `Cannot wake ${met(wake.name)}: a handler can wake ${max} names at most`,
   );
 }
 

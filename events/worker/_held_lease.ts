@@ -1,7 +1,7 @@
 import type { LogLevel } from "../../core/mod.ts";
 import { type Timeout, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { EventRecord, EventStore, Lease } from "../store/mod.ts";
-import { isCancelRequested } from "../store/record_notes.ts";
+import { isCancelRequested } from "../store/settlement.ts";
 
 /** Part of its length after which a lease is renewed. */
 export const RENEWAL = 0.3;
@@ -18,7 +18,7 @@ const MAX_RENEWALS = 2;
 /** Longest time that giving back may take: Deno Deploy kills an instance 5 s after telling it to stop. */
 const GIVE_BACK_TIMEOUT_MS = 500;
 
-/** Thrown if a change was not answered in time: the KV is not reached. */
+/** Thrown if a change was not answered in time: the store is not reached. */
 export class NoAnswerError extends Error {}
 
 /**

@@ -4,11 +4,11 @@ import { lookable } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Attempt, Telemetry } from "../../telemetry/mod.ts";
 import type { EventRecord, Lease } from "../store/mod.ts";
-import { hasBegun } from "../store/record_notes.ts";
+import { hasBegun } from "../store/settlement.ts";
 import { HeldLease } from "./_held_lease.ts";
 import { type EventLog, Settlement, type SettlementParts } from "./_settlement.ts";
-import { TimeLimit } from "./time_limit.ts";
 import type { Turns } from "./_turns.ts";
+import type { Versions } from "./_versions.ts";
 import {
   type EventHandler,
   HandledElsewhere,
@@ -19,7 +19,7 @@ import {
   type WebhookEvent,
 } from "./event.ts";
 import { HandlerRun } from "./handler_run.ts";
-import type { Versions } from "./_versions.ts";
+import { TimeLimit } from "./time_limit.ts";
 
 /** Settings and timeouts that all jobs of a worker share. */
 export interface JobParts extends SettlementParts {
@@ -282,7 +282,7 @@ export class Job implements EventLog {
     this.#listener!.onFree();
   };
 
-  // Step 4: settle, as soon as the KV permits.
+  // Step 4: settle, as soon as the store permits.
 
   async #settle(): Promise<void> {
     await this.#settlement.settle({

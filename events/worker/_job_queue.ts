@@ -8,7 +8,7 @@ const PERIOD_MS = 500;
 /** Largest number of events that may wait for their handlers. */
 const MAX_AHEAD = 1_024;
 
-/** Share of busy handlers above which handlers are the bottleneck, and not the KV. */
+/** Share of busy handlers above which handlers are the bottleneck, and not the store. */
 const FULL = 0.5;
 
 /** Largest number of events in a claim: more do not fit a commit. */
@@ -433,7 +433,7 @@ class Pace {
     return Math.min(MAX_AHEAD, 2 * Math.max(this.#last, this.#count));
   }
 
-  /** True while handlers are the bottleneck, and not the KV or the processor. */
+  /** True while handlers are the bottleneck, and not the store or the processor. */
   get isFull(): boolean {
     this.#update();
     return this.#isFull;

@@ -1,4 +1,3 @@
-import { cancelledProgress } from "../store/record_notes.ts";
 import { met } from "../../core/check_options.ts";
 import { type CellChange, NoTurnError } from "../store/engine.ts";
 import {
@@ -8,6 +7,7 @@ import {
   type NoteOptions,
   WaitRefusedError,
 } from "../store/mod.ts";
+import { cancelledProgress } from "../store/settlement.ts";
 import { type Wait, withWakesBack } from "../store/waits.ts";
 import { type HeldLease, NoAnswerError } from "./_held_lease.ts";
 import { ParkedError, type WaitResult } from "./event.ts";

@@ -4,8 +4,8 @@ import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { AttemptOutcome } from "../../telemetry/telemetry.ts";
 import { ClosedError, NoTurnError } from "../store/engine.ts";
 import { type EventStore, type Lease, WaitRefusedError } from "../store/mod.ts";
+import { canBePutOff, isCancelRequested } from "../store/settlement.ts";
 import type { Wait } from "../store/waits.ts";
-import { canBePutOff, isCancelRequested } from "../store/record_notes.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import {
   FailedAndPutOff,

@@ -19,7 +19,7 @@ const CHECKED_AT_ONCE = 500;
  */
 const REPAIR_READS = 999;
 
-/** Longest time for one of these: a remote KV reads 50,000 events in 5 s. */
+/** Longest time for one of these: a remote database reads 50,000 events in 5 s. */
 const TIMEOUT_MS = 300_000;
 
 /** Options of {@linkcode Upkeep}. */
@@ -178,7 +178,7 @@ export class Upkeep {
       throw error;
     });
     if (events === 0) return;
-    writeLog(log, "warn", "schedule put right: a clock was ahead", { events });
+    writeLog(log, "warn", "schedule corrected: a clock was ahead", { events });
     wake();
   }
 

@@ -3,7 +3,7 @@ import { sleep, withDeadline } from "../../core/timeouts.ts";
 import { ClosedError } from "../store/engine.ts";
 import type { EventRecord, EventStore, HandledEvents, ProcessNote } from "../store/mod.ts";
 import { hasHandlerFor } from "../store/processes.ts";
-import { unhandledSince } from "../store/record_notes.ts";
+import { unhandledSince } from "../store/settlement.ts";
 import { type DescribedHandler, type EventHandler, HANDLES } from "./event.ts";
 
 /** Time between two notes of this process: a note is kept for five times as long. */
@@ -33,7 +33,7 @@ const LEFT_MS = 2_000;
 /** Largest number of events without a handler that are remembered. */
 const MAX_REMEMBERED = 10_000;
 
-/** Length of the note's list of events above which it says nothing about them: a KV value holds 65,536 bytes. */
+/** Length of the note's list of events above which it says nothing about them: a cell takes up to 65,536 bytes. */
 const MAX_HANDLES_LENGTH = 30_000;
 
 /** Options of {@linkcode Versions}. */

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import type { LogSink } from "../../core/mod.ts";
+import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 import type {
   CommitEffects,
   Emit,
@@ -14,8 +15,7 @@ import type {
   StateOptions,
   WaitOptions,
 } from "../store/mod.ts";
-import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
-import { MAX_PUT_OFF_MS } from "../store/record_notes.ts";
+import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 
 /**
  * An event, as a handler gets it.
@@ -249,7 +249,7 @@ export type EventHandler<TPayload = JsonObject, TContext extends HandlerContext 
 /** Key of a {@linkcode DescribedHandler}. */
 export const HANDLES = Symbol("handles");
 
-/** A handler of a router or an app, which tells what events it has handlers for. */
+/** A handler of a router or an app, which lists the events that it has handlers for. */
 export interface DescribedHandler extends EventHandler {
   /** Lists the events. */
   readonly [HANDLES]?: (() => readonly HandledEvents[]) | undefined;

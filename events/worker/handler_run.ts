@@ -1,7 +1,6 @@
-import { checkPartName } from "../store/record_notes.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
-import type { CellChange } from "../store/engine.ts";
+import type { CellChange, SettlementRoom } from "../store/engine.ts";
 import type {
   CommitEffects,
   EmitOptions,
@@ -10,12 +9,13 @@ import type {
   OwnEvents,
   WaitOptions,
 } from "../store/mod.ts";
+import { checkPartName } from "../store/settlement.ts";
 import { type Wait, waitOf, type Wake, wakeOf, withWake, withWakesBack } from "../store/waits.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
-import type { TimeLimit } from "./time_limit.ts";
 import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
 import { HandlerStates } from "./state.ts";
+import type { TimeLimit } from "./time_limit.ts";
 
 /** Turns of the microtasks after which a function has gone on that awaited a call. */
 const TURNS = 20;
@@ -129,7 +129,7 @@ export class HandlerRun {
       waitFor: (name, options) => this.#tracked(this.#waitFor(name, options)),
       wake: (name, value) => {
         this.#checkRunning("wake an event");
-        this.#wakes = withWake(this.#wakes, wakeOf(name, value));
+        this.#wakes = withWake(this.#wakes, wakeOf(name, value), this.#room);
       },
       state: (key, options) => this.#ownStates.open(key, options),
       cancel: (id) => withDeadline(this.#parts.store.cancel(id), this.#parts.leaseMs),
@@ -191,7 +191,9 @@ export class HandlerRun {
     this.#states?.handOver();
     if (this.#effects) (around.#effects ??= []).push(...this.#effects);
     for (const emission of this.#emissions?.all ?? []) around.#emit(emission);
-    for (const wake of this.#wakes ?? []) around.#wakes = withWake(around.#wakes, wake);
+    for (const wake of this.#wakes ?? []) {
+      around.#wakes = withWake(around.#wakes, wake, this.#room);
+    }
   }
 
   /** True if the handler has asked for anything beside states. */
@@ -237,7 +239,7 @@ export class HandlerRun {
 
   /** Takes back what its commit has not stored. */
   putBack({ emits, wakes }: NoteOptions): void {
-    if (emits) (this.#emissions ??= new Emissions()).putBack(emits);
+    if (emits) (this.#emissions ??= new Emissions(this.#room)).putBack(emits);
     this.#wakes = withWakesBack(wakes, this.#wakes);
   }
 
@@ -248,7 +250,7 @@ export class HandlerRun {
         throw platformRefused("emit the event", emission.source);
       }
     }
-    const emissions = this.#emissions ?? new Emissions();
+    const emissions = this.#emissions ?? new Emissions(this.#room);
     emissions.add(emission);
     this.#emissions = emissions;
   }
@@ -297,10 +299,15 @@ export class HandlerRun {
     const { store, leaseMs } = this.#parts;
     return this.#states = new HandlerStates({
       read: (key, options) => withDeadline(store.state(key, options), leaseMs),
+      room: this.#room,
       intake: this.#lease.record.intake,
       checkRunning: (doing) => this.#checkRunning(doing),
       around: this.#around && this.#around.#ownStates,
     });
+  }
+
+  get #room(): SettlementRoom {
+    return this.#parts.store.room;
   }
 
   get #progress(): LeasedProgress {
@@ -345,7 +352,10 @@ function committing(effects: readonly CommitEffects[] | undefined): CommitEffect
       const result: unknown = each(commit);
       if (!(result instanceof Promise)) continue;
       result.catch(() => {});
-      throw new TypeError("Effects must be added synchronously");
+      throw new TypeError(
+        "Cannot commit the effects: the function that adds them must be synchronous, got a promise. " +
+          "Await before it is called, in the handler",
+      );
     }
   });
 }

@@ -1,6 +1,6 @@
+import type { CellChange, SettlementRoom } from "../store/engine.ts";
 import type { HandlerState, SetStateOptions, StateOptions, StoredState } from "../store/mod.ts";
 import { StateConflictError } from "../store/mod.ts";
-import type { CellChange } from "../store/engine.ts";
 import {
   checkState,
   entryOf,
@@ -8,9 +8,6 @@ import {
   stateChange,
   stateKey,
 } from "../store/stored_state.ts";
-
-/** The number of states of one commit: a remote KV takes 10 checks, and settling needs most of them. */
-const MAX_STATES = 3;
 
 /** Reads a state of the event's store. */
 export type ReadState = <TValue>(
@@ -21,6 +18,8 @@ export type ReadState = <TValue>(
 /** Options of {@linkcode HandlerStates}. */
 interface StatesOptions {
   readonly read: ReadState;
+  /** The room of the store. */
+  readonly room: SettlementRoom;
   /** The intake of the event. */
   readonly intake: string | undefined;
   /** Throws once the handler has ended. */
@@ -58,7 +57,7 @@ export class HandlerStates {
     const { intake = this.#options.intake } = options;
     const name = nameOf(key, intake);
     if (!this.#opening.has(name)) {
-      checkCount(this.#opening.size + 1);
+      this.#checkCount();
       const opening = this.#open(key, { intake }, name);
       this.#opening.set(name, opening);
       opening.catch(() => this.#opening.delete(name));
@@ -105,7 +104,7 @@ export class HandlerStates {
   async #open(key: string, options: StateOptions, name: string): Promise<OpenState> {
     const pending = this.#pending(name);
     const base = pending ?? await this.#options.read<unknown>(key, options);
-    const state = new OpenState(key, options, base, this.#options.checkRunning);
+    const state = new OpenState(key, options, base, this.#options);
     this.#states.set(name, state);
     return state;
   }
@@ -118,11 +117,21 @@ export class HandlerStates {
     return state?.change === undefined ? around.#pending(name) : state;
   }
 
+  /** Checks that there is room for another state. */
+  #checkCount(): void {
+    const { states: max } = this.#options.room;
+    const count = this.#opening.size + 1;
+    if (count <= max) return;
+    throw new RangeError(
+      `Cannot read the state: an event can have up to ${max}, got ${count}. The store's commits take no more`,
+    );
+  }
+
   #adopt(name: string, changed: OpenState): void {
     const own = this.#states.get(name);
     if (!own) {
-      checkCount(this.#opening.size + 1);
-      const state = changed.copy(this.#options.checkRunning);
+      this.#checkCount();
+      const state = changed.copy(this.#options);
       this.#states.set(name, state);
       this.#opening.set(name, Promise.resolve(state));
     } else if ((own.change ?? own.base) !== changed.base || own.version !== changed.version) {
@@ -130,6 +139,9 @@ export class HandlerStates {
     } else own.become(changed);
   }
 }
+
+/** The parts of its handler that a state needs. */
+type StateParts = Pick<StatesOptions, "checkRunning" | "room">;
 
 /** Beginning of a state: what is stored, or what a handler around has made of it. */
 type Base = Pick<StoredState<unknown>, "version" | "value"> & {
@@ -146,37 +158,37 @@ class OpenState implements HandlerState<unknown> {
   change: StateChange | undefined;
   /** The change of the handler around that this one has begun with. */
   base: StateChange | undefined;
-  readonly #checkRunning: (doing: string) => void;
+  readonly #parts: StateParts;
 
   constructor(
     key: string,
     options: StateOptions,
     { version, value, change }: Base,
-    checkRunning: (doing: string) => void,
+    parts: StateParts,
   ) {
     this.key = key;
     this.options = options;
     this.version = version;
     this.value = value;
     this.base = change;
-    this.#checkRunning = checkRunning;
+    this.#parts = parts;
   }
 
   set(value: unknown, options?: SetStateOptions): void {
-    this.#checkRunning("set the state");
-    this.change = entryOf(value, options);
+    this.#parts.checkRunning("set the state");
+    this.change = entryOf(value, options, this.#parts.room);
     this.value = value;
   }
 
   delete(): void {
-    this.#checkRunning("delete the state");
+    this.#parts.checkRunning("delete the state");
     this.change = null;
     this.value = undefined;
   }
 
   /** Makes the same state of another handler. */
-  copy(checkRunning: (doing: string) => void): OpenState {
-    const state = new OpenState(this.key, this.options, this, checkRunning);
+  copy(parts: StateParts): OpenState {
+    const state = new OpenState(this.key, this.options, this, parts);
     state.change = this.change;
     state.base = this.base;
     return state;
@@ -198,12 +210,4 @@ class OpenState implements HandlerState<unknown> {
 
 function nameOf(key: string, intake = ""): string {
   return JSON.stringify([intake, key]);
-}
-
-function checkCount(count: number): void {
-  if (count <= MAX_STATES) return;
-  throw new RangeError(
-    `Cannot read the state: an event can have up to ${MAX_STATES}, got ${count}. A remote KV takes 10 ` +
-      "checks per commit",
-  );
 }

@@ -17,7 +17,7 @@ import { SharedTimer, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import { ClosedError } from "../store/engine.ts";
 import type { EventStore, Lease } from "../store/mod.ts";
-import { MAX_PUT_OFF_MS } from "../store/record_notes.ts";
+import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { RENEWAL } from "./_held_lease.ts";
 import { JobQueue } from "./_job_queue.ts";
 import { Upkeep } from "./_upkeep.ts";
@@ -241,7 +241,7 @@ class StoreWorker implements EventWorker {
   readonly noted: Promise<void>;
   readonly #loop: Promise<void>;
   readonly #unwatch: (() => void) | undefined;
-  /** Aborted once the worker has stopped, even if calls of the KV are not answered. */
+  /** Aborted once the worker has stopped, even if calls of the store are not answered. */
   readonly #ended = new AbortController();
   #polls: (() => void)[] = [];
   #stopping = false;

@@ -9,6 +9,7 @@ import {
   github,
   type HandlerContext,
   kv,
+  type KvCommit,
   openApp,
   openEventStore,
   startApp,
@@ -61,6 +62,12 @@ Deno.test("an app without a store has a KV, and its handlers write and read with
     settleWith((commit) => commit.set(["pushes"], (value ?? 0) + 1));
     // @ts-expect-error: of another store.
     typed(() => db.rows("pushes"));
+    // @ts-expect-error: the store commits it.
+    typed(() => settleWith((commit) => commit.set(["pushes"], 1).commit()));
+    // @ts-expect-error: what is added later would be lost.
+    typed(() => settleWith(async (commit) => void commit.set(["pushes"], await value)));
+    // @ts-expect-error: as above.
+    typed(() => checkpoint("part", (commit) => Promise.resolve(commit)));
     // @ts-expect-error: of another store.
     typed(() => settleWith((tx: Transaction) => tx.insert("push")));
     // @ts-expect-error: of another store.
@@ -101,6 +108,12 @@ Deno.test("a store given by value types all that works with it", () => {
       typed(() => db.get(["names"]));
     });
   bot.onAny(router.handle, { id: "router" });
+  // For any store.
+  bot.onOther(
+    createEventRouter({ platform: github() })
+      .on("push", ({ payload }, { db }) => typed(payload.ref, db)).handle,
+    { id: "any" },
+  );
   typed(async () => {
     await openApp(bot, { store: sql() });
     // @ts-expect-error: another store than the app's.
@@ -125,7 +138,7 @@ Deno.test("a handler for any store works with each, and one for a store with no 
     // @ts-expect-error: it is not known what this is.
     typed(() => settleWith((tx) => tx.set(["a"], 1)));
   };
-  const count = ({ settleWith }: HandlerContext<Deno.AtomicOperation>) =>
+  const count = ({ settleWith }: HandlerContext<KvCommit>) =>
     settleWith((commit) => commit.sum(["count"], 1n));
   const inKv = defineApp({ name: "bot", platform: github(), store: kv() });
   inKv.onAny(any).on("push", (_event, context) => count(context));

@@ -175,7 +175,7 @@ const BAD_START: readonly [string, Record<string, string>, RegExp][] = [
   [
     "its KV is at a URL that no KV has",
     { ...ENV, KV_URL: "redis://user:in-the-url@127.0.0.1" },
-    /KV_URL must be a path, :memory: or a URL with http or https$/,
+    /KV_URL must be a path, :memory: or a URL with http or https, and begins with redis:$/,
   ],
   [
     "addresses would be taken from a header",

@@ -1,13 +1,13 @@
 import { assertEquals, assertGreaterOrEqual } from "@std/assert";
+import { follow } from "../../dev/harness/follow_app.ts";
+import { until } from "../../dev/harness/until.ts";
+import { decodeValue } from "../../events/store/kv/value_codec.ts";
 import { openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { assertWithin } from "../_within.ts";
-import { until } from "../../dev/harness/until.ts";
 import { APP_NEEDS, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { type Answer, ANSWERED_WITHIN_MS, assertUnavailable, deliver } from "./_deliver.ts";
-import { follow } from "../../dev/harness/follow_app.ts";
-import { decodeValue } from "../../events/store/value_codec.ts";
 
 /** Time that another process holds the lock: longer than a sender waits, 10 s. */
 const LOCKED_MS = 14_000;
@@ -61,8 +61,8 @@ async function assertAllDone(kvPath: string, events: number): Promise<void> {
   const isShared = ({ value }: Deno.KvEntry<unknown>) =>
     "events" in Object(decodeValue(value)?.value);
   const keys = entries.filter((entry) => !isShared(entry)).map(({ key }) => key);
-  // The names of sources stay, and the upkeep may have checked the store meanwhile.
-  assertEquals(keys.filter(([, kind]) => kind !== "checked" && kind !== "source"), []);
+  // The upkeep may have checked the store meanwhile.
+  assertEquals(keys.filter(([, kind]) => kind !== "checked"), []);
 }
 
 /** Locks the KV of an app for a while, and returns how long the slowest answer took meanwhile. */

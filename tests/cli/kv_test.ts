@@ -2,11 +2,11 @@ import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { openEventStore } from "../../events/mod.ts";
-import { withFolder } from "../_folder.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
+import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { ACCESS_TOKEN } from "../events/store/kv/_denokv.ts";
 import { delivery } from "../events/store/_events.ts";
+import { ACCESS_TOKEN } from "../events/store/kv/_denokv.ts";
 import { runHere, testCli } from "./_cli.ts";
 import { ended } from "./_process.ts";
 
@@ -60,12 +60,15 @@ testCli("events takes a database with its engine from --store", async ({ store, 
   const env = (name: string) => name === "KV_URL" ? `${path}.other` : undefined;
   const list = (...args: string[]) => runHere(["events", "list", ...args], { env });
   assertEquals((await list("--store", `kv:${path}`)).out.length, 1);
+  const doing = "Cannot open the database";
+  const begin = `${doing}: --store must begin with kv:, got `;
   const wrong: readonly [readonly string[], string][] = [
-    [["--store", path], "The database of --store must begin with kv:"],
-    [["--store", "toString:x"], "The database of --store must begin with kv:"],
-    [["--store", "sql:./bot.db"], "The database of --store must begin with kv:"],
-    [["--store", "kv:"], "--store kv: names no database: give kv:PATH"],
-    [["--store", `kv:${path}`, "--kv", path], "Give --store or --kv, not both"],
+    [["--store", path], `${begin}"${path}": give --store kv:${path} for a KV`],
+    [["--store", "toString:x"], `${begin}"toString:x"`],
+    [["--store", "sql:./bot.db"], `${begin}"sql:./bot.db"`],
+    [["--store", "postgres://bob:s3cret@db/bot"], `${begin}a URL with postgres:`],
+    [["--store", "kv:"], `${doing}: --store names no database, got "kv:": give kv:PATH`],
+    [["--store", `kv:${path}`, "--kv", path], `${doing}: give --store or --kv, not both`],
     [["--store", `kv:${path}.typo`], `There is no KV file ${path}.typo`],
   ];
   for (const [args, message] of wrong) {

@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertLess, assertStringIncludes } from "@std/assert";
+import { until } from "../../dev/harness/until.ts";
+import { openEventStore } from "../../events/mod.ts";
+import { withFolder } from "../_folder.ts";
 import { testWith, unlessInstalled } from "../_permissions.ts";
 import { openSqlite } from "../_sqlite.ts";
-import { withFolder } from "../_folder.ts";
 import { commandLine, ended, startCli, writeDone } from "./_process.ts";
-import { openEventStore } from "../../events/mod.ts";
-import { until } from "../../dev/harness/until.ts";
 
 const NEEDS = ["read", "write", "run", "env", "net"] as const;
 
@@ -105,7 +105,10 @@ testKv("the tool gives up on a KV that does not answer", async (kv, path) => {
   const results = await Promise.all(kvs.map((each) => ended(startCli("stats", "--kv", each))));
   for (const { code, out, err } of results) {
     assertEquals([code, out], [1, ""]);
-    assertEquals(err, "The KV has not answered within 10 s: it is locked, or cannot be reached\n");
+    assertEquals(
+      err,
+      "Cannot open the database: The KV has not answered within 10 s: it is locked, or cannot be reached\n",
+    );
   }
 });
 

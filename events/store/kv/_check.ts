@@ -1,9 +1,8 @@
+import { isTime } from "../../../core/shape.ts";
 import type { CheckedPage, Engine, Stored, StoredKind, StoreFinding } from "../engine.ts";
-import type { EventRecord } from "../event_record.ts";
-import { isEventRef, isTime } from "../record_shape.ts";
-import { encodeValue } from "../value_codec.ts";
+import { type EventRecord, isEventRef } from "../event_record.ts";
 import { changeEvent } from "./_event_write.ts";
-import { eventIn, MARK, readEvents, refOf } from "./_layout.ts";
+import { eventIn, MARK, notesOf, readEvents, refOf } from "./_layout.ts";
 import { repairGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import {
@@ -17,6 +16,7 @@ import {
 } from "./_reads.ts";
 import { dueOf, isShared, readableEntry } from "./_schedule.ts";
 import { Write } from "./_write.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** Number of entries read at a time. A remote KV takes 45 ms for 100 records, and hardly more for 500. */
 const PAGE = 500;
@@ -105,7 +105,7 @@ export class StoreCheck {
   /** Writes the entries of ids again that are kept as long as their events, and are missing. */
   async #nameAgain(events: readonly Stored[]): Promise<StoreFinding[]> {
     const { kv, keys, commits } = this.#parts;
-    const kept = events.filter(({ record }) => record.idKept);
+    const kept = events.filter(({ record }) => notesOf(record).idKept);
     const entries = await readAll(kv, kept.map(({ record }) => keys.id(record.id)));
     const missing = kept.filter((_, i) => entries[i]!.versionstamp === null);
     const written = await Promise.all(missing.map(async ({ record, version }) => {
@@ -127,9 +127,9 @@ export class StoreCheck {
   /** Makes the key of the entry that leads to an event; for an event without a place, a key that is not one. */
   #leadTo(record: EventRecord): Deno.KvKey {
     const { keys } = this.#parts;
-    const { id, state, dueAt, sharedEntry, group } = record;
+    const { id, state, dueAt, group } = record;
     if (state === "dead") return keys.dead(record);
-    if (dueAt !== null) return keys.due(dueAt, sharedEntry ?? id);
+    if (dueAt !== null) return keys.due(dueAt, notesOf(record).sharedEntry ?? id);
     return group ? keys.position(group.key, group.position) : keys.id(id);
   }
 
@@ -160,11 +160,12 @@ export class StoreCheck {
 }
 
 /** Checks whether an entry leads to an event. */
-function isNamed({ id, state, dueAt, group, sharedEntry }: EventRecord, entry: Entry): boolean {
+function isNamed(record: EventRecord, entry: Entry): boolean {
+  const { id, state, dueAt, group } = record;
   if (entry.versionstamp === null) return false;
   if (state === "dead") return true;
   if (dueAt === null) return group !== null && isEventRef(entry.value) && entry.value.id === id;
-  if (sharedEntry === undefined) return true;
+  if (notesOf(record).sharedEntry === undefined) return true;
   const due = readableEntry(entry as ListedEntry);
   return due !== undefined && dueOf(due).some((each) => each.id === id);
 }

@@ -1,13 +1,21 @@
 import type { Bytes, Change, Due, Moment, Put, Stored, Unreadable } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
-import { chunksOf } from "../store_core.ts";
-import { encodeValue } from "../value_codec.ts";
-import { DAY_MS, MARGIN_MS, MARK, type Mutations, readEvent, UndecodableError } from "./_layout.ts";
+import {
+  DAY_MS,
+  MARGIN_MS,
+  MARK,
+  type Mutations,
+  type Notes,
+  notesOf,
+  readEvent,
+  UndecodableError,
+} from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
-import { deleteChunks, fitsRecord, setChunks } from "./_payload.ts";
+import { deleteParts, fitsRecord, setParts } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
-import { deleteDue, type DueEntry, isAtEntry, setDue } from "./_schedule.ts";
+import { deleteDue, type FoundDue, isAtEntry, setDue } from "./_schedule.ts";
 import { type LateRecord, Write, type WriteCheck } from "./_write.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** Change of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
 type IdStep = "leave" | "set" | "look";
@@ -28,9 +36,6 @@ const NO_VERSION = "0".repeat(20);
 /**
  * Result of a put, in a write: the event's record, and all that follows from the record before and after. That
  * is its schedule entry, its id, the parts of its payload and its entry in the index of dead events.
- *
- * Three fields of a record are notes of this engine, which it alone sets: `sharedEntry`, `idKept`, and the number of
- * `chunks` of the payload.
  */
 export class EventWrite implements LateRecord {
   /** The record after, as it was made last; null if the event is deleted. */
@@ -130,20 +135,20 @@ export class EventWrite implements LateRecord {
   }
 
   share(entry: string): void {
-    // It was copied when it was made.
-    (this.#after as { sharedEntry?: string | undefined }).sharedEntry = entry;
+    // Its notes were made with it.
+    (notesOf(this.record) as { sharedEntry?: string | undefined }).sharedEntry = entry;
   }
 
   addTo(commit: Mutations): void {
     const { keys } = this.#parts;
     const record = this.record;
-    const isHeld = record.payload?.chunks === 0;
-    if (this.#body && !isHeld) this.#setChunks(commit, this.#body);
+    const { holdsPayload } = notesOf(record);
+    if (this.#body && !holdsPayload) this.#setParts(commit, this.#body);
     const { forMs } = this.#put;
     const options = record.state === "done" && forMs !== undefined
       ? { expireIn: forMs }
       : undefined;
-    commit.set(keys.event(record), encodeValue(record, isHeld ? this.#body : undefined), options);
+    commit.set(keys.event(record), encodeValue(record, holdsPayload && this.#body), options);
     setDue(commit, keys, record);
     if (record.state === "dead") commit.set(keys.dead(record), MARK);
     if (this.#setsId) this.#setId(commit, record);
@@ -155,11 +160,9 @@ export class EventWrite implements LateRecord {
     return this.#after && { record: this.#after, version, body: this.#put.body };
   }
 
-  #setChunks(commit: Mutations, body: Bytes): void {
+  #setParts(commit: Mutations, body: Bytes): void {
     const payload = this.record.payload ?? this.#put.keeps;
-    if (!payload) return;
-    const whole = { id: payload.id, chunks: chunksOf(payload.size), size: payload.size };
-    setChunks(commit, this.#parts.keys, whole, body);
+    if (payload) setParts(commit, this.#parts.keys, payload, body);
   }
 
   /** Adds a new event. */
@@ -202,14 +205,15 @@ export class EventWrite implements LateRecord {
     const packed = this.#packed(record, after);
     if (packed) this.#body = before.body;
     this.#setsId = step === "set";
-    this.#idKept = record.idKept || step === "set" ? true : undefined;
+    this.#idKept = notesOf(record).idKept || step === "set" ? true : undefined;
     if (step !== "look" && (!packed || this.#body)) return this.#finish(after, at);
     return this.#readAndFinish(after, at, step, packed);
   }
 
   /** Finds the payload that is in the record before, and stays, but in a part of its own. */
-  #packed({ payload }: EventRecord, after: EventRecord): PayloadRef | undefined {
-    if (payload?.chunks !== 0) return undefined;
+  #packed(before: EventRecord, after: EventRecord): PayloadRef | undefined {
+    const { payload } = before;
+    if (!payload || !notesOf(before).holdsPayload) return undefined;
     const stays = payload.id === after.payload?.id || payload.id === this.#put.keeps?.id;
     return stays ? payload : undefined;
   }
@@ -252,19 +256,19 @@ export class EventWrite implements LateRecord {
     this.#write.check({ key, versionstamp: version, why: "event" });
   }
 
-  /** Makes the record that is stored. */
+  /** Makes the record that is stored: the one that the put has made, with the notes of this engine. */
   #make(after: EventRecord, now: number): void {
-    const payload = this.#payloadOf(after, now);
-    this.#after = { ...after, payload, sharedEntry: undefined, idKept: this.#idKeptOf(after) };
+    const record: { -readonly [K in keyof EventRecord]: EventRecord[K] } = after === this.#before
+      ? { ...after }
+      : after;
+    record.engine = this.#notesOn(after, now);
+    this.#after = record;
   }
 
-  #payloadOf(after: EventRecord, now: number): PayloadRef | null {
-    const { payload } = after;
-    if (!payload) return null;
-    const before = this.#before?.payload;
-    const isHeld = before?.id !== payload.id && this.#isHeld(after, payload, now);
-    const chunks = isHeld ? 0 : chunksOf(payload.size);
-    return payload.chunks === chunks ? payload : { ...payload, chunks };
+  #notesOn(after: EventRecord, now: number): Notes | undefined {
+    if (after.state === "done") return undefined;
+    const holdsPayload = this.#holdsPayload(after, now) || undefined;
+    return { sharedEntry: undefined, idKept: this.#idKeptOf(after), holdsPayload };
   }
 
   /**
@@ -272,10 +276,10 @@ export class EventWrite implements LateRecord {
    * or is one of many: otherwise each change of the record would write the payload again. One that will be kept
    * when the event is done would have to be written again then.
    */
-  #isHeld(after: EventRecord, payload: PayloadRef, now: number): boolean {
-    if (!this.#body || after.group !== null || !fitsRecord(payload) || !isFresh(after)) {
-      return false;
-    }
+  #holdsPayload(after: EventRecord, now: number): boolean {
+    const { payload, group } = after;
+    if (!payload || !this.#body || group !== null || !fitsRecord(payload)) return false;
+    if (this.#before?.payload?.id === payload.id || !isFresh(after)) return false;
     if (isLeasedAt(after, now)) return !this.#parts.keepsPayloads;
     const isWork = this.#change.urgency === "work";
     return isWork && this.#before === undefined && after.state === "queued";
@@ -289,7 +293,7 @@ export class EventWrite implements LateRecord {
   }
 
   #idStep(before: EventRecord, after: EventRecord): IdStep {
-    const isKept = before.idKept === true;
+    const isKept = notesOf(before).idKept === true;
     // The id of an event that is covered is kept already.
     if (this.#options.isCovered) return after.state === "done" ? "set" : "leave";
     if (this.#isNew) return isKept && before.receivedAt === after.receivedAt ? "set" : "look";
@@ -318,9 +322,10 @@ export class EventWrite implements LateRecord {
     this.#idKept = true;
   }
 
-  #setId(commit: Mutations, { id, receivedAt, idKept }: EventRecord): void {
+  #setId(commit: Mutations, record: EventRecord): void {
+    const { id, receivedAt } = record;
     const { forMs } = this.#put;
-    const options = idKept || forMs === undefined
+    const options = notesOf(record).idKept || forMs === undefined
       ? undefined
       : { expireIn: forMs + (this.#isNew ? MARGIN_MS : 0) };
     commit.set(this.#parts.keys.id(id), encodeValue(receivedAt), options);
@@ -330,7 +335,8 @@ export class EventWrite implements LateRecord {
   #remove(before: EventRecord, after: EventRecord | null): void {
     const { keys } = this.#parts;
     const write = this.#write;
-    if (before.sharedEntry) {
+    const { sharedEntry, holdsPayload } = notesOf(before);
+    if (sharedEntry) {
       write.leave(before);
       // Once it was due it may have been taken apart.
       if (before.dueAt! <= Date.now()) write.delete(keys.due(before.dueAt!, before.id));
@@ -340,7 +346,7 @@ export class EventWrite implements LateRecord {
     if (isMoved) write.delete(keys.event(before));
     const { payload } = before;
     const stays = payload?.id === after?.payload?.id || payload?.id === this.#put.keeps?.id;
-    if (payload && !stays) deleteChunks(write, keys, payload);
+    if (payload && !stays && !holdsPayload) deleteParts(write, keys, payload);
     if (before.state === "dead" && (isMoved || after?.state !== "dead")) {
       write.delete(keys.dead(before));
     }
@@ -360,7 +366,7 @@ export class EventWrite implements LateRecord {
     this.#check(event, event.version);
     write.delete(keys.event(event));
     write.delete(keys.dead(event));
-    if (payload) deleteChunks(write, keys, payload);
+    if (payload) deleteParts(write, keys, payload);
     if (group) this.left = group;
     await this.#deleteId(event);
   }
@@ -406,9 +412,9 @@ export async function changeEvent(
 }
 
 /** Deletes what has led to an event, unless that belongs to the event: then it goes with the change of its record. */
-function removeVia(write: Write, { entry }: Due, record: EventRecord | undefined): void {
-  const own = entry as DueEntry;
-  if (!isAtEntry(own, { record })) write.delete(own.key);
+function removeVia(write: Write, via: Due, record: EventRecord | undefined): void {
+  const { entry } = via as FoundDue;
+  if (!isAtEntry(entry, { record })) write.delete(entry.key);
 }
 
 /** Checks whether an event gets its lease at a time, and is due when that expires. */

@@ -3,11 +3,19 @@
  *
  * @module
  */
-import type { CellKey, Stored, Unreadable } from "../engine.ts";
-import type { EventRef } from "../event_record.ts";
-import { isEventRecord, isGroupPosition, isPayloadOf, isPayloadRef } from "../record_shape.ts";
-import { encodeValue, UndecodableError } from "../value_codec.ts";
+import { type Check, isOneOf, isText, orNone, shape } from "../../../core/shape.ts";
+import { type CellKey, type Stored, UndecodableError, type Unreadable } from "../engine.ts";
+import {
+  type EventRecord,
+  type EventRef,
+  isEventRecord,
+  isGroupPosition,
+  isPayloadOf,
+  isPayloadRef,
+  type PayloadRef,
+} from "../event_record.ts";
 import { type Entry, type ListedEntry, read, readAll, type ReadKeys } from "./_reads.ts";
+import { encodeValue } from "./value_codec.ts";
 
 export { UndecodableError };
 
@@ -18,6 +26,31 @@ export const DAY_MS = 86_400_000;
  * Nearly all of these events are settled at once, and the entry need not be written a second time.
  */
 export const MARGIN_MS = 2 * DAY_MS;
+
+/** Size of the parts of a payload, in bytes: a value of a KV holds 65,536. */
+export const PART_BYTES = 65_000;
+
+/** The largest payload that can be stored, in bytes: one commit deletes its parts, and holds 1,000 mutations. */
+export const MAX_PAYLOAD_BYTES = 900 * PART_BYTES;
+
+/** Notes of this engine in the record of an event. */
+export interface Notes {
+  /** The schedule entry that it shares with other events; none if it has its own. */
+  readonly sharedEntry?: string | undefined;
+  /**
+   * Set if the entry of its id is there until it is settled, however long that takes. Otherwise it is there for two
+   * days beyond the retention, enough for an event that was leased when it was stored.
+   */
+  readonly idKept?: true | undefined;
+  /** Set if its payload is in the value of the record, and not in parts. */
+  readonly holdsPayload?: true | undefined;
+}
+
+const NO_NOTES: Notes = {};
+
+const isSet: Check = isOneOf([undefined, true]);
+
+const isNotes = shape<Notes>({ sharedEntry: orNone(isText), idKept: isSet, holdsPayload: isSet });
 
 /** Value of keys that only have to be there. */
 export const MARK: Uint8Array<ArrayBuffer> = encodeValue(true);
@@ -61,9 +94,9 @@ export function storeKeys(namespace: string) {
     /** The entries that are due from a time on, and before another. */
     dueBetween: between("due"),
     /** A part of a payload. */
-    chunk: (id: string, index: number): Deno.KvKey => [namespace, "payload", id, index],
+    part: (id: string, index: number): Deno.KvKey => [namespace, "payload", id, index],
     /** All parts of a payload, in their order. */
-    chunks: (payloadId: string) => ({ prefix: [namespace, "payload", payloadId] }),
+    parts: (payloadId: string) => ({ prefix: [namespace, "payload", payloadId] }),
     /** The record of an ordering group. */
     group: (key: string): Deno.KvKey => [namespace, "lane", key],
     orderingGroups: all("lane"),
@@ -100,15 +133,36 @@ export interface KvParts {
   readonly keys: StoreKeys;
 }
 
+/** Returns the notes of this engine in a record. */
+export function notesOf({ engine }: EventRecord): Notes {
+  return engine as Notes | undefined ?? NO_NOTES;
+}
+
+/** Returns the number of parts of a payload that is not in a record. */
+export function partsOf(size: number): number {
+  return Math.max(1, Math.ceil(size / PART_BYTES));
+}
+
 /** Takes an event from the entry of its record; undefined if there is none. */
 export function eventIn(
   { value, versionstamp: version, body }: Omit<Entry, "key">,
   { id, receivedAt }: EventRef,
 ): Stored | Unreadable | undefined {
   if (version === null) return undefined;
-  if (!isEventRecord(value)) return { id, receivedAt, version, remains: remainsIn(value) };
-  const isHeld = value.payload?.chunks === 0 && isPayloadOf(value, body);
+  if (!isOwnRecord(value)) return { id, receivedAt, version, remains: remainsIn(value) };
+  const isHeld = notesOf(value).holdsPayload && isPayloadOf(value, body);
   return { record: value, version, body: isHeld ? body : undefined };
+}
+
+/** Checks whether a stored value is a record that this version can read, with its notes. */
+function isOwnRecord(value: unknown): value is EventRecord {
+  return isEventRecord(value) && (value.engine === undefined || isNotes(value.engine)) &&
+    (value.payload === null || fitsStore(value.payload));
+}
+
+/** Checks whether a payload can be one of this engine. */
+export function fitsStore({ size }: Pick<PayloadRef, "size">): boolean {
+  return size <= MAX_PAYLOAD_BYTES;
 }
 
 /** Finds what is left of a record that cannot be read. */
@@ -116,7 +170,7 @@ function remainsIn(value: unknown): Unreadable["remains"] {
   const { group, payload } = Object(value);
   return {
     ...(isGroupPosition(group) && { group }),
-    ...(isPayloadRef(payload) && { payload }),
+    ...(isPayloadRef(payload) && fitsStore(payload) && { payload }),
   };
 }
 
@@ -144,8 +198,7 @@ export async function findEvents(
   wanted: readonly (string | EventRef)[],
 ): Promise<(Stored | Unreadable | null)[]> {
   const { kv, keys } = parts;
-  // With half a surrogate pair an id has no event: a KV would take that for another character.
-  const ids = wanted.filter((each) => typeof each === "string").filter((id) => id.isWellFormed());
+  const ids = wanted.filter((each) => typeof each === "string");
   const entries = ids.length > 0 ? await readAll(kv, ids.map((id) => keys.id(id))) : [];
   const byId = new Map(ids.map((id, i) => [id, refIn(entries[i]!, id)]));
   const refs = wanted.map((each) => typeof each === "string" ? byId.get(each) : each);

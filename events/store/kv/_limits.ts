@@ -1,10 +1,9 @@
 import { Buffer } from "node:buffer";
-import { MAX_KEY_BYTES } from "../emission.ts";
-import type { Limits } from "../engine.ts";
+import type { Limits, SettlementRoom } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
-import { BRIEF_BYTES, jsonBytes } from "../record_notes.ts";
-import type { StoreKeys } from "./_layout.ts";
-import { MAX_BODY_BYTES, MAX_PAYLOAD_BYTES } from "./_payload.ts";
+import { BRIEF_BYTES, jsonBytes } from "../settlement.ts";
+import { MAX_PAYLOAD_BYTES, notesOf, partsOf, type StoreKeys } from "./_layout.ts";
+import { MAX_BODY_BYTES } from "./_payload.ts";
 
 /**
  * The number of bytes that the records of events and the reports of their deaths take, at most: the commit in which
@@ -21,6 +20,23 @@ const FIRST_IDS = 3;
 /** Bytes of an id of a report. It is in three keys. */
 const REPORT_ID_BYTES = 96;
 
+/** The bytes that the keys of several events may take: a commit holds 81,920, with the keys of the settlement. */
+const MAX_KEY_BYTES = 79_000;
+
+/** Number of keys that have the id of a new event. */
+const ID_KEYS = 3;
+
+/** Room beside the settlement of an event: a commit holds 1,000 mutations and 819,200 bytes, and a remote KV 10 checks. */
+const ROOM: SettlementRoom = {
+  events: 200,
+  eventBytes: 600_000,
+  idBytes: Math.floor(MAX_KEY_BYTES / ID_KEYS),
+  states: 3,
+  // A value holds 65,536.
+  stateBytes: 65_000,
+  wakes: 3,
+};
+
 /** A time, as long as any. */
 const NOW = 1e12;
 
@@ -29,6 +45,7 @@ export function limitsOf(keys: StoreKeys): Limits {
   return {
     payloadBytes: MAX_PAYLOAD_BYTES,
     bodyBytes: MAX_BODY_BYTES,
+    room: ROOM,
     together: (events) => together(keys, events),
   };
 }
@@ -40,7 +57,8 @@ export function together(keys: StoreKeys, [first, ...behind]: readonly EventReco
   let keyBytes = keyBytesOf(keys, first);
   for (const record of behind) {
     // Settling another one takes neither a look at its id nor more than its own parts.
-    if (!record.idKept || !record.payload?.chunks) break;
+    const { idKept, holdsPayload } = notesOf(record);
+    if (!idKept || !record.payload || holdsPayload) break;
     dyingBytes += dyingBytesOf(record, first);
     keyBytes += keyBytesOf(keys, record);
     if (dyingBytes > MAX_DYING_BYTES || keyBytes > MAX_KEY_BYTES) break;
@@ -62,8 +80,8 @@ function keyBytesOf(keys: StoreKeys, { id, receivedAt, group, payload }: EventRe
   const report = { id: "x".repeat(REPORT_ID_BYTES), receivedAt };
   const dead = [keys.dead({ id, receivedAt }), keys.event(report), keys.id(report.id)];
   // Of the payload each part is deleted, or its entry written if it is kept.
-  const chunks = payload ? payload.chunks * bytesOfKey(keys.chunk(payload.id, 0)) : 0;
-  const doneBytes = chunks + bytesOfKey(keys.cell(["kept", NOW, id]));
+  const parts = payload ? partsOf(payload.size) * bytesOfKey(keys.part(payload.id, 0)) : 0;
+  const doneBytes = parts + bytesOfKey(keys.cell(["kept", NOW, id]));
   const deadBytes = bytesOf([...dead, keys.due(NOW, report.id)]);
   return bytesOf(own) + Math.max(doneBytes, deadBytes);
 }

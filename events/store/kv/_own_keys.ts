@@ -1,7 +1,52 @@
 import { met } from "../../../core/check_options.ts";
 
+/**
+ * Commit of a KV that settles an event, for what a handler adds to it: `Deno.AtomicOperation` without `commit`, which
+ * the store calls. Each method returns the commit.
+ *
+ * @category Handlers
+ */
+export interface KvCommit {
+  /** Makes the commit fail unless the keys have these versions. */
+  check(...checks: Deno.AtomicCheck[]): this;
+  /** Adds changes, as Deno describes them. */
+  mutate(...mutations: Deno.KvMutation[]): this;
+  /** Adds a number to a `Deno.KvU64`. */
+  sum(key: Deno.KvKey, n: bigint): this;
+  /** Makes a `Deno.KvU64` no larger than a number. */
+  min(key: Deno.KvKey, n: bigint): this;
+  /** Makes a `Deno.KvU64` no smaller than a number. */
+  max(key: Deno.KvKey, n: bigint): this;
+  /** Sets a value, of up to 64 KiB. It is deleted after `expireIn` milliseconds. */
+  set(key: Deno.KvKey, value: unknown, options?: { readonly expireIn?: number }): this;
+  /** Deletes a value. */
+  delete(key: Deno.KvKey): this;
+  /** Sends a message to the queue of the KV. With the notifier `enqueue`, that is the store's, and this throws. */
+  enqueue(value: unknown, options?: Parameters<Deno.AtomicOperation["enqueue"]>[1]): this;
+}
+
 /** Methods of a commit that change values. */
 const CHANGES: ReadonlySet<unknown> = new Set(["set", "delete", "sum", "min", "max", "mutate"]);
+
+/**
+ * Makes a view of a commit for a handler's effects, see {@linkcode withoutOwnKeys}. It refuses to be committed.
+ *
+ * @param commit The commit.
+ * @param namespaces The namespaces of stores.
+ * @returns The view.
+ */
+export function forEffects(
+  commit: Deno.AtomicOperation,
+  namespaces: ReadonlySet<string>,
+): Deno.AtomicOperation {
+  return withoutOwnKeys(commit, namespaces, refuseToCommit);
+}
+
+function refuseToCommit(): never {
+  throw new TypeError(
+    "Cannot commit the effects: the store does, together with what it notes of the event. Leave out commit()",
+  );
+}
 
 /**
  * Makes a view of a commit for others than the store, such as a handler's effects. It refuses changes of the store's
@@ -10,14 +55,16 @@ const CHANGES: ReadonlySet<unknown> = new Set(["set", "delete", "sum", "min", "m
  *
  * @param commit The commit.
  * @param namespaces The namespaces of stores: all of their keys begin with one.
+ * @param commitInstead What its `commit` does; undefined for what it does in Deno.
  * @returns The view.
  */
 export function withoutOwnKeys(
   commit: Deno.AtomicOperation,
   namespaces: ReadonlySet<string>,
+  commitInstead?: () => never,
 ): Deno.AtomicOperation {
   const get = (_: Deno.AtomicOperation, name: string | symbol): unknown => {
-    const member: unknown = Reflect.get(commit, name);
+    const member: unknown = name === "commit" && commitInstead || Reflect.get(commit, name);
     if (typeof member !== "function" || name === "constructor") return member;
     return (...args: unknown[]): unknown => {
       const keys = name === "mutate" ? args.map((each) => Object(each).key) : args.slice(0, 1);

@@ -1,21 +1,28 @@
 import type { CommitMarks } from "../../../core/kv_commits.ts";
-import type { EventRecord, EventRef, PayloadRef } from "../event_record.ts";
-import { isChunkCount, isPayloadOf, isTime, MAX_CHUNKS, shape } from "../record_shape.ts";
-import { chunksOf, PART_BYTES } from "../store_core.ts";
+import { isCount, isTime, shape } from "../../../core/shape.ts";
+import { type EventRecord, type EventRef, isPayloadOf, type PayloadRef } from "../event_record.ts";
 import type { KeyedLock } from "./_concurrency.ts";
-import { type KvParts, type Mutations, readEvent, type StoreKeys } from "./_layout.ts";
-import { encodeValue } from "../value_codec.ts";
-import { list, type ReadKeys } from "./_reads.ts";
+import {
+  eventIn,
+  fitsStore,
+  type KvParts,
+  type Mutations,
+  notesOf,
+  PART_BYTES,
+  partsOf,
+  type StoreKeys,
+} from "./_layout.ts";
+import { decoded, list, readAllStored, type ReadKeys } from "./_reads.ts";
 import type { WriteCheck } from "./_write.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** One commit holds 819,200 bytes: this many parts leave 39 KB for keys and the event's record. */
-const CHUNKS_PER_COMMIT = 12;
-
-/** The largest payload that can be stored, in bytes. */
-export const MAX_PAYLOAD_BYTES = MAX_CHUNKS * PART_BYTES;
+const PARTS_PER_COMMIT = 12;
 
 /** The largest payload that fits the commit which makes its event visible, in bytes. */
-export const MAX_BODY_BYTES = CHUNKS_PER_COMMIT * PART_BYTES;
+export const MAX_BODY_BYTES = PARTS_PER_COMMIT * PART_BYTES;
+
+const NO_BYTES = new Uint8Array(0);
 
 /** The key of the turns of uploads. No ordering group has it. */
 const UPLOADS = Symbol("upload");
@@ -39,13 +46,10 @@ interface CheckedMutations extends Mutations {
 /** The mark of a payload that is still being written. */
 interface UploadMark {
   readonly startedAt: number;
-  readonly chunks: number;
+  readonly size: number;
 }
 
-const isUpload = shape<UploadMark>({
-  startedAt: isTime,
-  chunks: isChunkCount,
-});
+const isUpload = shape<UploadMark>({ startedAt: isTime, size: isCount });
 
 /** The marks of the payloads that this process has uploaded, and that no event names yet. */
 export class Uploads {
@@ -83,37 +87,25 @@ export function fitsRecord({ size }: PayloadRef): boolean {
   return size <= RECORD_BYTES;
 }
 
-/** Checks whether a payload fits into the commit that makes its event visible. */
-export function fitsOneCommit(ref: PayloadRef): boolean {
-  return ref.chunks <= CHUNKS_PER_COMMIT;
-}
-
-/** Checks whether a payload is in one part. */
-function fitsOneChunk(ref: PayloadRef): boolean {
-  return ref.chunks === 1;
-}
-
 /** Adds a payload's parts to a commit. */
-export function setChunks(
+export function setParts(
   commit: Mutations,
   keys: StoreKeys,
   ref: PayloadRef,
   body: Uint8Array<ArrayBuffer>,
   start = 0,
-  end = ref.chunks,
+  end = Infinity,
 ): void {
-  for (let i = start; i < Math.min(end, ref.chunks); i++) {
-    commit.set(keys.chunk(ref.id, i), body.subarray(i * PART_BYTES, (i + 1) * PART_BYTES));
+  for (let i = start; i < Math.min(end, partsOf(ref.size)); i++) {
+    commit.set(keys.part(ref.id, i), body.subarray(i * PART_BYTES, (i + 1) * PART_BYTES));
   }
 }
 
 /** Adds the deletion of a payload's parts to a commit. */
-export function deleteChunks(
-  commit: Mutations,
-  keys: StoreKeys,
-  ref: Pick<PayloadRef, "id" | "chunks">,
-): void {
-  for (let i = 0; i < ref.chunks; i++) commit.delete(keys.chunk(ref.id, i));
+export function deleteParts(commit: Mutations, keys: StoreKeys, ref: PayloadRef): void {
+  // Of one that no store can have made there are no parts.
+  if (!fitsStore(ref)) return;
+  for (let i = 0; i < partsOf(ref.size); i++) commit.delete(keys.part(ref.id, i));
 }
 
 /**
@@ -129,16 +121,15 @@ export async function upload(
   ref: PayloadRef,
   body: Uint8Array<ArrayBuffer>,
 ): Promise<void> {
-  const whole = { ...ref, chunks: chunksOf(ref.size) };
   const startedAt = Date.now();
   const key = keys.upload(ref.id);
   let versionstamp: string | null = null;
-  for (let start = 0; start < whole.chunks; start += CHUNKS_PER_COMMIT) {
+  for (let start = 0; start < partsOf(ref.size); start += PARTS_PER_COMMIT) {
     const operation = kv.atomic();
     if (!versionstamp) {
-      operation.set(key, encodeValue({ startedAt, chunks: whole.chunks } satisfies UploadMark));
+      operation.set(key, encodeValue({ startedAt, size: ref.size } satisfies UploadMark));
     }
-    setChunks(operation, keys, whole, body, start, start + CHUNKS_PER_COMMIT);
+    setParts(operation, keys, ref, body, start, start + PARTS_PER_COMMIT);
     const result = await locks.run(
       UPLOADS,
       () => marks.commit(operation, [{ key, versionstamp }]),
@@ -149,25 +140,20 @@ export async function upload(
   uploads.add(ref, { key, versionstamp: versionstamp! });
 }
 
-/** Reads a payload back, and makes sure that all of it is there. */
-async function readPayload(
-  kv: Deno.Kv,
-  keys: StoreKeys,
-  ref: PayloadRef,
+/** Reads the parts of a payload that are there. */
+async function readParts(
+  { kv, keys }: KvParts,
+  { id, size }: PayloadRef,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const body = new Uint8Array(ref.size);
-  let [offset, count] = [0, 0];
-  const entries = kv.list<Uint8Array>(keys.chunks(ref.id), { batchSize: CHUNKS_PER_COMMIT });
+  const body = new Uint8Array(size);
+  let offset = 0;
+  const entries = kv.list<Uint8Array>(keys.parts(id), { batchSize: PARTS_PER_COMMIT });
   for await (const { value } of entries) {
-    if (!(value instanceof Uint8Array) || offset + value.byteLength > ref.size) break;
+    if (!(value instanceof Uint8Array) || offset + value.byteLength > size) break;
     body.set(value, offset);
     offset += value.byteLength;
-    count++;
   }
-  if (offset !== ref.size || count !== ref.chunks) {
-    throw new Error(`Cannot read the payload: ${offset} of ${ref.size} bytes are there`);
-  }
-  return body;
+  return body.subarray(0, offset);
 }
 
 /**
@@ -176,7 +162,7 @@ async function readPayload(
  * @param parts The store.
  * @param ref The payload.
  * @param of The event.
- * @returns Its bytes, all of them.
+ * @returns The bytes of it that are there.
  */
 export async function loadPayload(
   parts: KvParts,
@@ -184,16 +170,13 @@ export async function loadPayload(
   of: EventRef,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { kv, keys } = parts;
-  if (ref.chunks > 0) return await readPayload(kv, keys, ref);
-  const event = await readEvent(parts, of);
-  if (event?.record) {
-    const { body, record: { payload, state } } = event;
-    if (body) return body;
-    if (payload?.chunks) return await readPayload(kv, keys, payload);
-    // It was taken out of the record to be kept when its event was done.
-    if (state === "done") return await readPayload(kv, keys, { ...ref, chunks: 1 });
-  }
-  throw new Error(`Cannot read the payload: the record of event ${of.id} does not hold it`);
+  if (!fitsStore(ref)) return NO_BYTES;
+  if (!fitsRecord(ref)) return await readParts(parts, ref);
+  // At the same time: a change takes it out of the record.
+  const [part, record] = await readAllStored(kv, [keys.part(ref.id, 0), keys.event(of)]);
+  if (part!.value instanceof Uint8Array) return part!.value as Uint8Array<ArrayBuffer>;
+  const event = eventIn(decoded(record!), of);
+  return event?.record && event.record.payload?.id === ref.id && event.body || NO_BYTES;
 }
 
 /** Reads the payloads that are in one part, of several events; undefined for any other. */
@@ -203,26 +186,26 @@ export async function readSmallPayloads(
   records: readonly (EventRecord | undefined)[],
   readKeys: ReadKeys,
 ): Promise<(Uint8Array<ArrayBuffer> | undefined)[]> {
-  const refs = records.map((record) => record?.payload ?? undefined);
-  const small = refs.filter((ref) => ref !== undefined).filter(fitsOneChunk);
-  const chunks = small.map(({ id }) => keys.chunk(id, 0));
-  const values = (await readKeys(kv, chunks)).values();
-  return refs.map((ref) => {
-    if (!ref || !fitsOneChunk(ref)) return undefined;
+  const isSmall = (record: EventRecord | undefined): record is EventRecord =>
+    record?.payload != null && record.payload.size <= PART_BYTES && !notesOf(record).holdsPayload;
+  const parts = records.filter(isSmall).map(({ payload }) => keys.part(payload!.id, 0));
+  const values = (await readKeys(kv, parts)).values();
+  return records.map((record) => {
+    if (!isSmall(record)) return undefined;
     const value: unknown = values.next().value?.value;
-    return isPayloadOf({ payload: ref }, value) ? value : undefined;
+    return isPayloadOf(record, value) ? value : undefined;
   });
 }
 
 /** Deletes an upload that does not become an event; false, and nothing, once it has become one. */
 async function discardUpload(
   { kv, keys, marks, uploads }: UploadParts,
-  ref: Pick<PayloadRef, "id" | "chunks">,
+  ref: PayloadRef,
   mark: Upload,
 ): Promise<boolean> {
   uploads.forget(ref);
   const operation = kv.atomic().delete(mark.key);
-  deleteChunks(operation, keys, ref);
+  deleteParts(operation, keys, ref);
   return (await marks.commit(operation, [mark])).ok;
 }
 
@@ -236,10 +219,10 @@ export async function deleteStaleUploads(
 ): Promise<number> {
   let deleted = 0;
   for await (const { key, value, versionstamp } of list(parts.kv, parts.keys.uploads)) {
-    if (!isUpload(value)) continue;
-    const { startedAt, chunks } = value;
+    if (!isUpload(value) || !fitsStore(value)) continue;
+    const { startedAt, size } = value;
     if (startedAt >= before) continue;
-    const ref = { id: String(key.at(-1)), chunks };
+    const ref = { id: String(key.at(-1)), size };
     if (await discardUpload(parts, ref, { key, versionstamp })) deleted++;
   }
   return deleted;

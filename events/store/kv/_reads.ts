@@ -1,5 +1,5 @@
 import { ClosedError, UNNAMED } from "../engine.ts";
-import { decodeValue } from "../value_codec.ts";
+import { decodeValue } from "./value_codec.ts";
 
 /** The number of keys that `getMany` takes, and reads at once. */
 export const MAX_KEYS = 10;
@@ -154,7 +154,7 @@ function after(key: Deno.KvKey): Deno.KvKey {
 }
 
 /** Decodes the value of an entry. Numbers of the KV are left as they are. */
-function decoded<T extends Entry>({ key, value, versionstamp }: T): T {
+export function decoded<T extends Entry>({ key, value, versionstamp }: T): T {
   if (value === null || value instanceof Deno.KvU64) return { key, value, versionstamp } as T;
   const { value: own, body } = decodeValue(value) ?? {};
   return { key, value: own, versionstamp, body } as T;

@@ -1,25 +1,23 @@
 import { type LogSink, writeLog } from "../../../core/mod.ts";
-import type { Engine } from "../engine.ts";
-import type { EventRecord, EventRef, GroupPosition } from "../event_record.ts";
+import { isTime, listOf, orNone, orNull, shape } from "../../../core/shape.ts";
+import { plannedDelay } from "../arrival.ts";
+import type { Due as FoundEvent, Engine } from "../engine.ts";
 import {
+  type EventRecord,
+  type EventRef,
+  type GroupPosition,
   isEventId,
   isEventRef,
   isGroupPosition,
-  isTime,
-  listOf,
-  orNone,
-  orNull,
-  shape,
-} from "../record_shape.ts";
-import { plannedDelay } from "../claims.ts";
+} from "../event_record.ts";
 import {
   findEvents,
   type KvParts,
   type Mutations,
+  notesOf,
   type StoreKeys,
   UndecodableError,
 } from "./_layout.ts";
-import { encodeValue } from "../value_codec.ts";
 import {
   list,
   type ListedEntry,
@@ -29,6 +27,7 @@ import {
   readNear,
   readNearStored,
 } from "./_reads.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** The number of entries read at a time, at most. */
 const BATCH_SIZE = 500;
@@ -73,6 +72,11 @@ interface ScheduleParts extends KvParts {
 /** An entry of the schedule. */
 export interface DueEntry extends ListedEntry {
   readonly value: ScheduleEntry | SharedEntry;
+}
+
+/** A due event, with the entry by which it was found. */
+export interface FoundDue extends FoundEvent {
+  readonly entry: DueEntry;
 }
 
 /** A part of the schedule. */
@@ -160,7 +164,7 @@ export class Schedule {
     if (this.#passedOver.has(name)) return undefined;
     if (isOwnKey(key)) {
       const record = await this.#recordOf(String(key.at(-1)));
-      if (record && record.dueAt === key.at(-2) && !record.sharedEntry) {
+      if (record && record.dueAt === key.at(-2) && !notesOf(record).sharedEntry) {
         return { ...entry, value: entryFor(record, record.group, plannedDelay(record)) };
       }
     }
@@ -221,7 +225,7 @@ export function isAtEntry(
   { record }: { readonly record?: EventRecord | undefined },
 ): boolean {
   if (!record || record.dueAt !== key.at(-2)) return false;
-  return record.sharedEntry === (isShared(value) ? key.at(-1) : undefined);
+  return notesOf(record).sharedEntry === (isShared(value) ? key.at(-1) : undefined);
 }
 
 /** Chooses how the records of events are read. */
@@ -241,8 +245,8 @@ function lieTogether(events: readonly Due[]): boolean {
 
 /** Adds an event's entry in the schedule to a commit, if it has its own. */
 export function setDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
-  const { dueAt, id, group, state, sharedEntry } = record;
-  if (dueAt === null || sharedEntry) return;
+  const { dueAt, id, group, state } = record;
+  if (dueAt === null || notesOf(record).sharedEntry) return;
   const noted = state === "running" || state === "parked" ? state : undefined;
   const entry = entryFor(record, group, plannedDelay(record), noted);
   commit.set(keys.due(dueAt, id), encodeValue(entry));
@@ -273,7 +277,7 @@ export function deferEntry(
 
 /** Adds the deletion of an event's entry in the schedule to a commit, if it has its own. */
 export function deleteDue(commit: Mutations, keys: StoreKeys, record: EventRecord): void {
-  if (record.dueAt !== null && !record.sharedEntry) {
+  if (record.dueAt !== null && !notesOf(record).sharedEntry) {
     commit.delete(keys.due(record.dueAt, record.id));
   }
 }

@@ -1,9 +1,9 @@
 import type { Applied } from "../engine.ts";
 import type { EventRecord, EventRef } from "../event_record.ts";
 import type { CommitEffects } from "../event_store.ts";
-import { encodeValue } from "../value_codec.ts";
-import type { Mutations, StoreKeys } from "./_layout.ts";
+import { type Mutations, notesOf, type StoreKeys } from "./_layout.ts";
 import type { SharedEntry } from "./_schedule.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** Size of the record and the id of an event that is leased in the commit, at most, in bytes. */
 const LEASED_BYTES = 2_000;
@@ -218,7 +218,7 @@ export class SharedEntries {
 
   /** Adds the deletion of the entries that a commit empties. */
   close(commit: Mutations, leaving: readonly EventRecord[]): void {
-    for (const [id, records] of Map.groupBy(leaving, ({ sharedEntry }) => sharedEntry!)) {
+    for (const [id, records] of Map.groupBy(leaving, (record) => notesOf(record).sharedEntry!)) {
       if (this.#left.get(id) !== records.length) continue;
       commit.delete(this.#keys.due(records[0]!.dueAt!, id));
       this.#left.delete(id);
@@ -227,13 +227,14 @@ export class SharedEntries {
 
   /** Counts the events that have left their entries. */
   left(leaving: readonly EventRecord[]): void {
-    for (const { sharedEntry, dueAt } of leaving) {
-      const left = this.#left.get(sharedEntry!);
+    for (const record of leaving) {
+      const entry = notesOf(record).sharedEntry!;
+      const left = this.#left.get(entry);
       if (left === undefined) continue;
-      this.#left.set(sharedEntry!, left - 1);
+      this.#left.set(entry, left - 1);
       if (left > 1) continue;
-      this.#left.delete(sharedEntry!);
-      this.#empty.push(this.#keys.due(dueAt!, sharedEntry!));
+      this.#left.delete(entry);
+      this.#empty.push(this.#keys.due(record.dueAt!, entry));
     }
   }
 }

@@ -1,11 +1,12 @@
 import { checkPart } from "../../../core/check_options.ts";
 import { choiceOf, onDeploy, readEnv, VariableError, type Variables } from "../../../core/env.ts";
 import { type LogSink, reasonOf } from "../../../core/mod.ts";
+import { fileReason, watchFile } from "../database_file.ts";
 import type { EventStore } from "../event_store.ts";
-import type { EventStoreOptions } from "../store_core.ts";
 import type { DefinedStore, StoreDefinition } from "../store_definition.ts";
-import { answered, KV_TIMEOUT_MS, KvDatabase } from "./_kv_database.ts";
-import { fileReason, isOtherUrl, watchKvFile } from "./_kv_file.ts";
+import { answered, isRemoteKv, KV_TIMEOUT_MS, KvDatabase, otherScheme } from "./_kv_database.ts";
+import type { KvStoreOptions } from "./_parts.ts";
+import type { KvCommit } from "./_own_keys.ts";
 import { openEventStore } from "./open_event_store.ts";
 
 /** Place of a KV that the variables do not name. */
@@ -19,7 +20,7 @@ interface GivenKv {
 /** A KV that is to be opened, or is open already, as the variables say. */
 interface KvPlace extends GivenKv {
   /** Notifier that wakes workers. */
-  readonly notifier: NonNullable<EventStoreOptions["notifier"]>;
+  readonly notifier: NonNullable<KvStoreOptions["notifier"]>;
   /** True if the app runs on Deno Deploy. */
   readonly onDeploy: boolean;
 }
@@ -40,10 +41,10 @@ const OPENING = { ...SHARED, KV_URL: { read: readKvUrl } };
  * an app its name: the store keeps its records there. Where the notifier is `enqueue`, the queue of the KV is the
  * store's: `enqueue` and `listenQueue` throw a `TypeError`. If you need a queue, open another KV, at another path.
  *
- * `settleWith` and `checkpoint` give their functions a commit of the KV, with the same limits. If one of its checks
- * does not hold, the attempt fails. A commit holds 1,000 mutations. Settling takes up to 8, one for each 65,000 bytes
- * of the payload, and four for each further event of a batch. Where payloads are kept, it takes up to 10, and none for
- * the payload. An event that is emitted takes three, and a name that is woken two.
+ * `settleWith` and `checkpoint` give their functions a {@linkcode KvCommit}, with the limits of a KV. If one of its
+ * checks does not hold, the attempt fails. A commit holds 1,000 mutations. Settling takes up to 8, one for each 65,000
+ * bytes of the payload, and four for each further event of a batch. Where payloads are kept, it takes up to 10, and
+ * none for the payload. An event that is emitted takes three, and a name that is woken two.
  *
  * @param opened A KV that is open already, such as one of a test or of the program that the app is a part of: the app
  * does not close it, and `KV_URL` is not read.
@@ -66,13 +67,13 @@ const OPENING = { ...SHARED, KV_URL: { read: readKvUrl } };
  *
  * @category Event store and worker
  */
-export function kv(opened?: Deno.Kv): StoreDefinition<Deno.AtomicOperation, Deno.Kv> {
+export function kv(opened?: Deno.Kv): StoreDefinition<KvCommit, Deno.Kv> {
   if (opened === undefined) return storeIn(Object.keys(OPENING));
   checkPart(
     "define the store",
     opened,
     "atomic",
-    "the KV must be what Deno.openKv() resolves with",
+    "the KV must be what Deno.openKv() resolves with (the place of one that kv() opens is in KV_URL)",
   );
   return storeIn(Object.keys(SHARED), { opened });
 }
@@ -80,7 +81,7 @@ export function kv(opened?: Deno.Kv): StoreDefinition<Deno.AtomicOperation, Deno
 function storeIn(
   variables: readonly string[],
   given?: GivenKv,
-): DefinedStore<Deno.AtomicOperation, Deno.Kv> {
+): DefinedStore<KvCommit, Deno.Kv> {
   return Object.freeze({
     ...{ name: "kv", variables },
     prepare: (values: Variables) => {
@@ -112,8 +113,11 @@ export function readKvPlace(variables: Variables, given?: GivenKv): KvPlace {
 function readKvUrl(name: string, variables: Variables): string | undefined {
   const place = variables.get(name)?.trim();
   if (!place) return undefined;
-  if (!isOtherUrl(place)) return place;
-  throw new VariableError(`${name} must be a path, :memory: or a URL with http or https`);
+  const scheme = otherScheme(place);
+  if (scheme === undefined) return place;
+  throw new VariableError(
+    `${name} must be a path, :memory: or a URL with http or https, and begins with ${scheme}`,
+  );
 }
 
 const NO_KV = "Deno.openKv is missing: run Deno with --unstable-kv, or put " +
@@ -136,7 +140,7 @@ async function openPlace(place: KvPlace, log: LogSink): Promise<KvDatabase> {
   } catch (error) {
     throw await explain(error);
   }
-  const file = await watchKvFile(url, log);
+  const file = isInFile(url) ? await watchFile(url, log) : undefined;
   const openStore = onDeploy && url !== ":memory:" ? openShared : openEventStore;
   return new KvDatabase(kv, { notifier, openBy, explain, file, openStore, isOwn: true });
 }
@@ -148,8 +152,8 @@ async function openPlace(place: KvPlace, log: LogSink): Promise<KvDatabase> {
  */
 async function openShared(
   kv: Deno.Kv,
-  options: EventStoreOptions = {},
-): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
+  options: KvStoreOptions = {},
+): Promise<EventStore<KvCommit, Deno.Kv>> {
   // Asking for the queue means that the app accepts such a KV.
   if (options.notifier === "enqueue") return await openEventStore(kv, options);
   const store = await openEventStore(kv, { ...options, notifier: "auto" });
@@ -159,12 +163,21 @@ async function openShared(
 
 /** Explains why a KV cannot be used. */
 async function unusable({ opened, url }: KvPlace, error: unknown): Promise<Error> {
-  if (opened) return new Error(`the KV cannot be used: ${reasonOf(error)}`, { cause: error });
+  if (opened) {
+    const why = error instanceof Deno.errors.BadResource ? "it is closed" : reasonOf(error);
+    return new Error(`the KV that kv() was given cannot be used: ${why}`, { cause: error });
+  }
   const where = url === undefined ? "the default database" : "the KV that KV_URL names";
   const reason = url === undefined
     ? reasonOf(error)
-    : await fileReason(url, error) ?? withoutUrl(reasonOf(error), url);
+    : (isInFile(url) ? await fileReason(url, error) : undefined) ??
+      withoutUrl(reasonOf(error), url);
   return new Error(`${where} cannot be used: ${reason}`, { cause: error });
+}
+
+/** Checks whether the place of a KV is the path of a file. */
+function isInFile(url: string | undefined): url is string {
+  return url !== undefined && url !== ":memory:" && !isRemoteKv(url);
 }
 
 /** Removes the URL from a reason: it may hold a password. */

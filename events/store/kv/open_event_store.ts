@@ -8,7 +8,8 @@ import {
 } from "../../../core/check_options.ts";
 import type { EventStore } from "../event_store.ts";
 import { createEventStore, STORE_OPTIONS } from "../open_store.ts";
-import type { EventStoreOptions } from "../store_core.ts";
+import type { KvStoreOptions } from "./_parts.ts";
+import type { KvCommit } from "./_own_keys.ts";
 import { openKvEngine } from "./kv_engine.ts";
 
 /**
@@ -34,8 +35,8 @@ import { openKvEngine } from "./kv_engine.ts";
  */
 export async function openEventStore(
   kv: Deno.Kv,
-  options: EventStoreOptions = {},
-): Promise<EventStore<Deno.AtomicOperation, Deno.Kv>> {
+  options: KvStoreOptions = {},
+): Promise<EventStore<KvCommit, Deno.Kv>> {
   checkOptions(DOING, options, OPTIONS);
   checkPart(DOING, kv, "atomic", "the KV must be what Deno.openKv() resolves with");
   const { namespace: _namespace, notifier: _notifier, ...own } = options;
@@ -44,7 +45,7 @@ export async function openEventStore(
 
 const DOING = "open the event store";
 
-const OPTIONS: Record<keyof EventStoreOptions, OptionCheck | undefined> = {
+const OPTIONS: Record<keyof KvStoreOptions, OptionCheck | undefined> = {
   namespace: checkNamespace,
   notifier: oneOf("auto", "enqueue", "watch"),
   ...STORE_OPTIONS,

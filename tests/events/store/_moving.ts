@@ -35,7 +35,7 @@ export async function contentOf(store: EventStore): Promise<Record<string, unkno
 
 /** The facts of a record that mean the same in every KV. */
 export function facts(record: EventRecord): object {
-  const { payload: _, group, idKept: __, sharedEntry: ___, dueAt, delayMs, ...kept } = record;
+  const { payload: _, group, engine: __, dueAt, delayMs, ...kept } = record;
   // What is due at once is due later by the time that the move takes.
   const due = delayMs ? { dueAt } : { isDue: dueAt !== null };
   // A member that is undefined and one that is missing are the same to all readers of a record.

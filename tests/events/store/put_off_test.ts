@@ -1,15 +1,18 @@
 import { assert, assertEquals } from "@std/assert";
 import type { EventRecord } from "../../../events/mod.ts";
-import { isEventRecord } from "../../../events/store/record_shape.ts";
-import { accepted, replayed } from "../../../events/store/arrival.ts";
-import { leased } from "../../../events/store/claims.ts";
-import { canBePutOff, MAX_PUT_OFF_MS } from "../../../events/store/record_notes.ts";
-import { released, retried } from "../../../events/store/settlement.ts";
+import { accepted, leased, replayed } from "../../../events/store/arrival.ts";
+import { isEventRecord } from "../../../events/store/event_record.ts";
+import {
+  canBePutOff,
+  MAX_PUT_OFF_MS,
+  released,
+  retried,
+} from "../../../events/store/settlement.ts";
 import { delivery } from "./_events.ts";
 
 const NOW = 1_000_000;
 
-const queued = accepted(delivery("d1"), "d1", { id: "p1", chunks: 1, size: 7 }, NOW);
+const queued = accepted(delivery("d1"), "d1", { id: "p1", size: 7 }, NOW);
 
 const putOff = (record: EventRecord, now: number, reason: unknown = "night") =>
   released(leased(record, { owner: "me", leaseMs: 1 }, now), { delayMs: 700, reason }, now);

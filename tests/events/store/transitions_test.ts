@@ -1,32 +1,33 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { EventRecord } from "../../../events/mod.ts";
-import { accepted, imported, redelivered, replayed } from "../../../events/store/arrival.ts";
 import {
+  accepted,
+  imported,
   joined,
   joinedLate,
   leased,
   movedUp,
   plannedDelay,
+  redelivered,
   renewed,
+  replayed,
   rescheduled,
-} from "../../../events/store/claims.ts";
-import {
-  cancelRequested,
-  hasBegun,
-  isCancelRequested,
-  progressed,
-} from "../../../events/store/record_notes.ts";
+} from "../../../events/store/arrival.ts";
+import { isEventRecord } from "../../../events/store/event_record.ts";
 import {
   buried,
   cancelled,
+  cancelRequested,
   completed,
+  hasBegun,
+  isCancelRequested,
+  progressed,
   released,
   retried,
 } from "../../../events/store/settlement.ts";
-import { isEventRecord } from "../../../events/store/record_shape.ts";
 import { delivery } from "./_events.ts";
 
-const PAYLOAD = { id: "p1", chunks: 1, size: 7 };
+const PAYLOAD = { id: "p1", size: 7 };
 const GROUP = { key: "key", position: 3 };
 
 const queued = accepted(delivery("d1"), "d1", PAYLOAD, 1_000);

@@ -95,7 +95,6 @@ export async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
   const own: unknown[] = [
     "notifier",
     "emit",
-    "source",
     "state",
     "keptCounted",
     "checked",

@@ -1,10 +1,10 @@
 /** The run of a handler, which is the same alone and beside others of a router. */
 import { assertEquals, assertRejects } from "@std/assert";
-import type { HandlerState } from "../../../events/mod.ts";
+import type { HandlerState, KvCommit } from "../../../events/mod.ts";
+import type { KvContext, KvHandler } from "../../_kv_handlers.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/kv/_stores.ts";
 import { handle, reach, WAYS, withWorker } from "./_worker.ts";
-import type { KvContext, KvHandler } from "../../_kv_handlers.ts";
 
 Deno.test("a handler's context is made of data alone, the same in a router", async () => {
   const members: string[][] = [];
@@ -31,7 +31,7 @@ for (const [name, way] of Object.entries(WAYS)) {
         states.push(await context.state("chat"));
         if (ending === "throws") throw new Error("no");
       };
-      const set = (commit: Deno.AtomicOperation) => commit.set(["late"], 1);
+      const set = (commit: KvCommit) => commit.set(["late"], 1);
       const late: Readonly<Record<string, (context: KvContext) => unknown>> = {
         "settle with effects": ({ settleWith }) => settleWith(set),
         "note progress": ({ checkpoint }) => checkpoint("late", set),

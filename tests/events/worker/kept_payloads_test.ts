@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { createEventRouter } from "../../../events/mod.ts";
+import { notesOf } from "../../../events/store/kv/_layout.ts";
 import { memoryStore } from "../store/kv/_stores.ts";
 import { delivery } from "../store/_events.ts";
 import { keysOf } from "../store/kv/_keys.ts";
@@ -12,12 +13,13 @@ Deno.test("a payload that is kept is written once, beside its record", async () 
   const { kv, store } = sut;
   const held: unknown[] = [];
   const handler = async () => {
-    held.push((await store.get("d1"))?.payload?.chunks, await keysOf(kv, "payload"));
+    const record = (await store.get("d1"))!;
+    held.push(notesOf(record).holdsPayload, await keysOf(kv, "payload"));
   };
   await withWorker(sut, handler, {}, async () => {
     await store.accept(delivery("d1"));
     await reach(store, "d1", "done");
-    assertEquals(held, [1, await keysOf(kv, "payload")]);
+    assertEquals(held, [undefined, await keysOf(kv, "payload")]);
     assertEquals((await keysOf(kv, "kept")).length, 1);
   });
 });

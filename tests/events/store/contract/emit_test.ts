@@ -1,4 +1,11 @@
-import { assert, assertEquals, assertLess, assertRejects, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertLess,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import fc from "fast-check";
 import type {
   Emission,
@@ -14,6 +21,7 @@ import { repairTimes } from "../_tidying.ts";
 import {
   assertEmpty,
   assertNothingWaits,
+  testAging,
   testFailing,
   testStore,
   testStoreInOneProcess,
@@ -242,11 +250,13 @@ testStore("200 events are emitted in one commit, with and without ids", async ({
   assertEquals((await store.stats({})).queued, 200);
 });
 
-testStore("600,000 bytes of events are emitted in one commit", async ({ store }) => {
-  const all = new Emissions();
-  const text = "a".repeat(28_950);
+testStore("a commit emits as many bytes of events as there is room for", async ({ store }) => {
+  const { eventBytes } = store.room;
+  const all = new Emissions(store.room);
+  // Each takes 1,024 bytes beside its payload.
+  const text = "a".repeat(eventBytes / 20 - 1_050);
   for (let i = 0; i < 20; i++) all.add(job({ id: `i${i}` }, { text }));
-  assertThrows(() => all.add(job({}, { text })), RangeError, "600000 bytes");
+  assertThrows(() => all.add(job({}, { text })), RangeError, `${eventBytes} bytes`);
   assert(await store.complete(await leased(store, "d1", "repo"), { emits: all.all }));
   assertEquals((await store.stats({})).queued, 20);
 });
@@ -351,6 +361,38 @@ testStoreOnce("a delayed event is due in a month by a clock that jumps", async (
   assertEquals((await claimOne(store)).record.orderingKey, "g");
 });
 
+async function emitAs(store: EventStore, source: string): Promise<boolean> {
+  const emitted = await store.emit(source, "due", {}).catch((error) => error);
+  if (emitted instanceof Error) assertStringIncludes(emitted.message, "which is a platform");
+  return !(emitted instanceof Error);
+}
+
+testStoreInOneProcess("emit() takes no name under which deliveries are stored", async (sut) => {
+  const { place, store } = sut;
+  for (let i = 0; i < 9; i++) await store.accept({ ...delivery(`d${i}`), intake: "shop" });
+  await store.emit("jobs", "due", {});
+  const names = ["shop", "jobs", "sho", "shop-b", "shopb"];
+  const free = async () => {
+    const other = await place.open();
+    return await Promise.all(names.map((name) => emitAs(other, name)));
+  };
+  assertEquals(await free(), [false, true, true, true, true]);
+  for (const lease of await claimAll(store)) await store.complete(lease);
+  assertEquals((await store.purge({ ids: ["shop:d0"] })).changed, 1);
+  assertEquals(await free(), [false, true, true, true, true]);
+  await store.purge({ source: "shop" });
+  assertEquals(await free(), [true, true, true, true, true]);
+});
+
+testAging("emit() takes the name of a platform whose deliveries are forgotten", async (sut) => {
+  const { store, place } = sut;
+  for (let i = 0; i < 9; i++) await store.accept({ ...delivery(`d${i}`), intake: "shop" });
+  for (const lease of await claimAll(store)) await store.complete(lease);
+  assertEquals(await emitAs(store, "shop"), false);
+  await place.pass(store.retentionMs + 1);
+  assertEquals(await emitAs(store, "shop"), true);
+});
+
 const BAD: readonly [unknown[], string][] = [
   [["a b", "due", {}], "the source must be"],
   [[undefined, "due", {}], "the source must be"],
@@ -392,8 +434,8 @@ Deno.test("emissionOf() copies the payload", () => {
   assertEquals(new TextDecoder().decode(body), `{"team":"a"}`);
 });
 
-Deno.test("a commit takes 200 events", () => {
-  const all = new Emissions();
-  for (let i = 0; i < 200; i++) all.add(job());
-  assertThrows(() => all.add(job()), RangeError, "Cannot emit the event: at most 200");
+testStore("a commit takes as many events as the engine has room for", ({ store: { room } }) => {
+  const all = new Emissions({ ...room, events: 2 });
+  for (let i = 0; i < 2; i++) all.add(job());
+  assertThrows(() => all.add(job()), RangeError, "Cannot emit the event: at most 2 are");
 });

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { until } from "../../../../dev/harness/until.ts";
 import { type EventStore, importEvents, type PortableEvent } from "../../../../events/mod.ts";
-import { lineOf } from "../../../../events/store/event_lines.ts";
+import { lineOf } from "../../../../events/store/portable_event.ts";
 import { buryAll, claimAll, claimOne, delivery } from "../_events.ts";
 import { importLines, linesOf } from "../_moving.ts";
 import { repairTimes } from "../_tidying.ts";
@@ -28,10 +28,13 @@ const done = (id: string, settledAt: number) =>
 testStore("an event that ran comes queued, and its attempt does not count", async ({ store }) => {
   const running = { state: "running", attempt: 3, dueAt: Date.now() + 30_000 };
   const lease = { owner: "me", until: Date.now() + 30_000, ms: 30_000, startedAt: 1 };
-  assertEquals(await store.restore(event({ ...running, lease, sharedEntry: "x" })), "restored");
+  assertEquals(
+    await store.restore(event({ ...running, lease, engine: { theirs: "x" } })),
+    "restored",
+  );
   const { record } = await claimOne(store);
   assertEquals([record.attempt, record.isBegun, record.lease?.owner === "me"], [3, true, false]);
-  assertEquals(record.sharedEntry, undefined);
+  assertEquals(Object(record.engine).theirs, undefined);
 });
 
 testStore("an event that was cancelled while it ran comes dead", async ({ store }) => {

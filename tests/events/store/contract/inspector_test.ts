@@ -82,6 +82,20 @@ testInspector("emittedBy() finds generated ids of all sources", async (store, in
   assertEquals(await inspector.emittedBy((await store.get(ids[0]!))!, 50), []);
 });
 
+testInspector("withDeliveryId() finds the events of all intakes", async (store, inspector) => {
+  for (const intake of ["shop", "a", "a-b", "a9", undefined]) {
+    for (const id of ["d1", "d2"]) await store.accept({ ...delivery(id), intake });
+  }
+  await store.accept({ ...delivery("d3"), intake: "a-b" });
+  const ids = ["a-b:d1", "a9:d1", "a:d1", "shop:d1"];
+  assertEquals(await inspector.withDeliveryId("d1"), ids);
+  assertEquals(await inspector.withDeliveryId("d3"), ["a-b:d3"]);
+  assertEquals(await inspector.withDeliveryId("d4"), []);
+  for (const lease of await claimAll(store)) await store.complete(lease);
+  await store.purge({ ids: ["a:d1", "a-b:d1"] });
+  assertEquals(await inspector.withDeliveryId("d1"), ["a9:d1", "shop:d1"]);
+});
+
 testStoreInOneProcess("records of a console are read in their order", async ({ place }) => {
   const { consoleRecords: records } = await place.open({ namespace: "bot" });
   const other = await place.open({ namespace: "other" });

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import type { EventRecord, EventStore } from "../../../../events/mod.ts";
-import { claimAll, claimOne, delivery, drain, later } from "../_events.ts";
+import { claimAll, claimOne, delivery, drain, idsOf, later } from "../_events.ts";
 import { WallClock } from "../../../_wall_clock.ts";
 import { repairGroups, repairTimes } from "../_tidying.ts";
 import { assertNothingWaits, testStore } from "./_contract.ts";
@@ -64,6 +64,52 @@ testStore("events that join a group in the same claim keep their order", async (
   assertEquals(await drain(sut.store), ids.map((id) => `jobs:${id}`));
   await assertNothingWaits(sut);
 });
+
+testStore(
+  "a claim leases what is due the longest, also an event that joins only then",
+  async (sut) => {
+    const { store } = sut;
+    const order: string[] = [];
+    for (let i = 0; i < 4; i++) {
+      for (const group of ["a", "b"]) {
+        const { id } = await store.emit("jobs", "due", {}, { group: `${group}${i}` });
+        order.push(id);
+        await later(2);
+      }
+      await store.accept(delivery(`d${i}`));
+      order.push(`d${i}`);
+      await later(2);
+    }
+    const handled: string[] = [];
+    for (let limit = 1; handled.length < order.length; limit = limit % 3 + 1) {
+      const leases = await store.claim({ limit, owner: "w", leaseMs: 30_000 });
+      assertEquals(leases.length, Math.min(limit, order.length - handled.length));
+      handled.push(...idsOf(leases));
+    }
+    assertEquals(handled, order);
+  },
+);
+
+testStore("events that join groups in use take no room in a claim", async ({ store }) => {
+  await emitLater(store, "first");
+  await claimOne(store);
+  for (let i = 0; i < 9; i++) await emitLater(store, `r${i}`);
+  await later(2);
+  for (const id of ["d1", "d2", "d3"]) {
+    await store.accept(delivery(id));
+    await later(2);
+  }
+  assertEquals(await claimSome(store, 2), ["d1", "d2"]);
+  assertEquals(await claimSome(store, 2), ["d3"]);
+});
+
+/** Claims until there are leases: a claim whose events take long to join their groups leaves the rest to the next. */
+async function claimSome(store: EventStore, limit: number): Promise<string[]> {
+  for (;;) {
+    const leases = await store.claim({ limit, owner: "w", leaseMs: 30_000 });
+    if (leases.length > 0) return idsOf(leases);
+  }
+}
 
 testStore("events that join a group beside deliveries are all handled", async (sut) => {
   const { place, store } = sut;

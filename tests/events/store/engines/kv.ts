@@ -5,13 +5,12 @@ import {
   type EventStoreOptions,
   openEventStore,
 } from "../../../../events/mod.ts";
-import { decodeValue } from "../../../../events/store/value_codec.ts";
+import { notesOf, partsOf } from "../../../../events/store/kv/_layout.ts";
+import { decodeValue } from "../../../../events/store/kv/value_codec.ts";
 import { ON_DENO_2_5 } from "../../../_deno_version.ts";
 import type { KvStore } from "../../../_kv_handlers.ts";
 import { FULL_LENGTH } from "../../../_length.ts";
 import { perFile } from "../../../_per_file.ts";
-import { keysOf, makeDue, recordKey } from "../kv/_keys.ts";
-import { setNewer, valueAt } from "../kv/_values.ts";
 import {
   ACCESS_TOKEN,
   type Denokv,
@@ -20,6 +19,8 @@ import {
   startDenokv,
 } from "../kv/_denokv.ts";
 import { expiringKv } from "../kv/_expiring_kv.ts";
+import { keysOf, makeDue, recordKey } from "../kv/_keys.ts";
+import { setNewer, valueAt } from "../kv/_values.ts";
 import type {
   Contents,
   Damages,
@@ -166,7 +167,7 @@ function damagesIn({ kv }: KvPlace): Damages {
       const key = await recordKey(kv, id);
       if (what === "event") return await kv.delete(key);
       const { payload } = await valueAt<EventRecord>(kv, key);
-      await kv.delete(["events", "payload", payload!.id, payload!.chunks - 1]);
+      await kv.delete(["events", "payload", payload!.id, partsOf(payload!.size) - 1]);
     },
     makeDue: (id) => makeDue(kv, id),
   };
@@ -213,8 +214,8 @@ function valueOf<T extends EffectValue | null>(value: T): Exclude<T, Deno.KvU64>
   return value instanceof Deno.KvU64 ? Number(value.value) : value as Exclude<T, Deno.KvU64>;
 }
 
-/** Keys that stay without events: the index of dead ones, the key of emitted ids, sums, wake-ups, names of sources. */
-const OWN = ["indexed", "emit", "keptBytes", "keptCounted", "notifier", "source"];
+/** Keys that stay without events: the key of emitted ids, sums and wake-ups. */
+const OWN = ["emit", "keptBytes", "keptCounted", "notifier"];
 
 const COUNTED = ["event", "id", "due", "lane", "place", "payload", "upload", "waiter", "kept"];
 
@@ -239,7 +240,7 @@ async function payloadsInRecords(kv: Deno.Kv): Promise<number> {
   let count = 0;
   for await (const { value } of kv.list({ prefix: ["events", "event"] })) {
     const record = decodeValue(value)?.value as EventRecord | undefined;
-    if (record?.payload?.chunks === 0) count++;
+    if (record && notesOf(record).holdsPayload) count++;
   }
   return count;
 }

@@ -6,6 +6,7 @@ import { buryAll, claimAll, delivery, idsOf, listed } from "../_events.ts";
 import { keysOf } from "./_keys.ts";
 import { testStore } from "./_stores.ts";
 import { changeValue, valueAt } from "./_values.ts";
+import { PART_BYTES } from "../../../../events/store/kv/_layout.ts";
 
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => `d${i + 10}`);
 
@@ -17,7 +18,7 @@ testStore("purge() deletes payloads of more parts than share a commit", async ({
   await buryAll(store, numbered(10));
   for (const key of await keysOf(kv, "event")) {
     const { payload } = await valueAt<EventRecord>(kv, key);
-    await changeValue(kv, key, { payload: { ...payload, chunks: 100 } });
+    await changeValue(kv, key, { payload: { ...payload, size: 100 * PART_BYTES } });
   }
   assertEquals((await store.purge({})).changed, 10);
 });

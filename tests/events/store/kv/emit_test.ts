@@ -14,6 +14,7 @@ import { holdCommits, letGo } from "./_commits.ts";
 import { claimAll, claimOne, delivery, idsOf, later } from "../_events.ts";
 import { keysOf } from "./_keys.ts";
 import { memoryStore, testInMemory, testStore } from "./_stores.ts";
+import { notesOf } from "../../../../events/store/kv/_layout.ts";
 
 function job(options?: EmitOptions, payload: object = { team: "a" }): Emission {
   return emissionOf("jobs", "report.due", payload, options);
@@ -37,7 +38,8 @@ testInMemory("complete() stores the events that its handler has emitted", async 
   assertEquals((await recordOf(store, "forge:d1")).emitted, 2);
   const [first, second] = await claimAll(store);
   assertEquals(idsOf([first!, second!]), ["jobs:forge:d1/0001", "jobs:forge:d1/0002"]);
-  const { platform, intake, source, type, causedBy, idKept, ...record } = first!.record;
+  const { platform, intake, source, type, causedBy, ...record } = first!.record;
+  const { idKept } = notesOf(first!.record);
   assertEquals({ platform, intake, source, type, causedBy, idKept }, {
     ...{ platform: "events", intake: "jobs", source: "jobs", type: "report.due" },
     ...{ causedBy: "forge:d1", idKept: true },

@@ -5,9 +5,13 @@ import { keysOf, recordKey } from "./_keys.ts";
 import { deleteUploads } from "../_tidying.ts";
 import { damage, setValue } from "./_values.ts";
 import { memoryStore, testInMemory, testStore } from "./_stores.ts";
+import { PART_BYTES } from "../../../../events/store/kv/_layout.ts";
 
 testStore("tidy() deletes what a crashed upload left", async ({ kv, store }) => {
-  await setValue(kv, ["events", "upload", "p1"], { startedAt: Date.now() - 1_000, chunks: 2 });
+  await setValue(kv, ["events", "upload", "p1"], {
+    startedAt: Date.now() - 1_000,
+    size: 2 * PART_BYTES,
+  });
   await kv.set(["events", "payload", "p1", 0], new Uint8Array(9));
   await kv.set(["events", "payload", "p1", 1], new Uint8Array(9));
   assertEquals(await deleteUploads(store, 60_000), 0);

@@ -73,7 +73,7 @@ async function fill({ kv, store }: Sut): Promise<void> {
   for (const id of three("open")) await store.accept(delivery(id));
   for (const id of three("group")) await store.accept(delivery(id, "{}", id));
   for (const id of three("upload")) {
-    await setValue(kv, ["events", "upload", id], { startedAt: 1, chunks: 1 });
+    await setValue(kv, ["events", "upload", id], { startedAt: 1, size: 1 });
   }
 }
 

@@ -1,13 +1,14 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { withOperations } from "../../../../dev/harness/faulty_kv.ts";
 import { importEvents, openEventStore, type PortableEvent } from "../../../../events/mod.ts";
-import { lineOf } from "../../../../events/store/event_lines.ts";
+import { lineOf } from "../../../../events/store/portable_event.ts";
 import { buryAll, claimAll, delivery } from "../_events.ts";
-import { keysOf } from "./_keys.ts";
-import { withExpiringKv } from "./_expiring_kv.ts";
 import { importLines } from "../_moving.ts";
-import { setValue } from "./_values.ts";
+import { limitChecks } from "./_commits.ts";
+import { withExpiringKv } from "./_expiring_kv.ts";
+import { keysOf } from "./_keys.ts";
 import { memoryStore, testInMemory } from "./_stores.ts";
+import { setValue } from "./_values.ts";
 
 const encoder = new TextEncoder();
 
@@ -41,6 +42,19 @@ testInMemory("an event that the store knows is left as it is", async ({ kv, stor
   await kv.delete(["events", "id", "d2"]);
   // Without the entry of its id, too: it has the same key.
   assertEquals(await store.restore(event({ id: "d2", receivedAt })), "known");
+});
+
+testInMemory("a second import reads, and writes nothing", async ({ kv, store }) => {
+  const large = event({ id: "large" }, JSON.stringify("x".repeat(1_600_000)));
+  const all = [
+    event(),
+    event({ id: "d2", group: { key: "a", position: 0 }, orderingKey: "a" }),
+    large,
+  ];
+  for (const each of all) assertEquals(await store.restore(each), "restored");
+  const commits = limitChecks(kv, Infinity);
+  for (const each of all) assertEquals(await store.restore(each), "known");
+  assertEquals(commits.tried, 0);
 });
 
 testInMemory("of imports at the same time one stores an event", async ({ kv, store }) => {

@@ -1,7 +1,7 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { VariableError, variablesIn } from "../../../../core/env.ts";
-import { kv } from "../../../../events/mod.ts";
 import { readKvPlace } from "../../../../events/store/kv/kv_store.ts";
+import { defineApp, github, kv, openApp } from "../../../../mod.ts";
 
 type Values = Record<string, string>;
 
@@ -31,9 +31,10 @@ Deno.test("KV_URL names the place of a KV, and none of another database", () => 
   assertEquals(places.map(urlIn), [
     ...[undefined, undefined, "./kv.db", ":memory:", "https://kv.test", "HTTP://kv.test"],
   ]);
-  for (const KV_URL of ["postgres://kv.test", "htp://bob:s3cret@kv.test"]) {
+  for (const KV_URL of ["postgres://kv.test", "htp://bob:s3cret@kv.test", "kv:./kv.db"]) {
     const { message } = assertThrows(() => placeIn({ KV_URL }), VariableError);
-    assertEquals(message, "KV_URL must be a path, :memory: or a URL with http or https");
+    const must = "KV_URL must be a path, :memory: or a URL with http or https";
+    assertEquals(message, `${must}, and begins with ${KV_URL.split(":")[0]}:`);
   }
 });
 
@@ -48,6 +49,15 @@ Deno.test("kv() reads no place of a KV that is open already", async () => {
   assertEquals([kv().variables, kv(opened).variables], [["NOTIFIER", "KV_URL"], ["NOTIFIER"]]);
   const place = readKvPlace(variablesIn({ KV_URL: "postgres://kv.test" }, () => {}), { opened });
   assertEquals([place.opened, place.url], [opened, undefined]);
+});
+
+Deno.test("kv() says that the KV it was given is closed", async () => {
+  const closed = await Deno.openKv(":memory:");
+  closed.close();
+  const bot = defineApp({ name: "bot", platform: github() });
+  const env = { GITHUB_WEBHOOK_SECRET: "a long random text" };
+  const open = () => openApp(bot, { env, store: kv(closed), log: () => {} });
+  await assertRejects(open, Error, "the KV that kv() was given cannot be used: it is closed");
 });
 
 Deno.test("kv() refuses what is no open KV", () => {

@@ -27,8 +27,8 @@ async function withStored(
   for (const [key, head, json, body = ""] of STORED) {
     const bytes = [...Uint8Array.fromHex(head), ...encoder.encode(json + body)];
     await kv.set(["events", ...key], change(Uint8Array.from(bytes)));
-    const { payload } = Object(JSON.parse(json));
-    if (payload?.chunks === 1) await kv.set(["events", "payload", payload.id, 0], BODY);
+    const { payload, engine } = Object(JSON.parse(json));
+    if (payload && !engine?.holdsPayload) await kv.set(["events", "payload", payload.id, 0], BODY);
   }
   const messages: unknown[] = [];
   const log = ({ message, level }: { message: string; level: string }) => {

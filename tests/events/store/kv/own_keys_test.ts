@@ -1,10 +1,16 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { type CommitEffects, defineApp, github, openEventStore } from "../../../../mod.ts";
+import {
+  type CommitEffects,
+  defineApp,
+  github,
+  type KvCommit,
+  openEventStore,
+} from "../../../../mod.ts";
 import { forgeDelivery, startTestBot } from "../../../../testing/mod.ts";
 import { claimOne, delivery } from "../_events.ts";
 import { testStoreInOneProcess } from "./_stores.ts";
 
-type Effects = CommitEffects<Deno.AtomicOperation>;
+type Effects = CommitEffects<KvCommit>;
 
 const KEY: Deno.KvKey = ["events", "state", "forge", "chat/1"];
 
@@ -41,6 +47,25 @@ for (const [name, effects] of Object.entries(CHANGES)) {
     assertEquals((await kv.get(["a"])).value, 1);
   });
 }
+
+testStoreInOneProcess("effects do not commit: the store does", async ({ kv, store }) => {
+  await store.accept(delivery("d1"));
+  const lease = await claimOne(store);
+  // The types refuse that.
+  const effects = (commit: KvCommit) => {
+    (commit.set(["a"], 1) as Deno.AtomicOperation).commit();
+  };
+  for (
+    const commit of [
+      () => store.complete(lease, { effects }),
+      () => store.checkpoint(lease, "part", effects),
+    ]
+  ) {
+    await assertRejects(commit, TypeError, "Leave out commit()");
+  }
+  assertEquals((await kv.get(["a"])).value, null);
+  assertEquals((await store.get("d1"))?.state, "running");
+});
 
 testStoreInOneProcess("store.db changes no key of the store", async ({ kv, store }) => {
   const other = await openEventStore(store.db, { namespace: "other" });

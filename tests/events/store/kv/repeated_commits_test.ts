@@ -4,13 +4,18 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { repeating } from "../../../../dev/harness/faulty_kv.ts";
-import { exportEvents, importEvents, openEventStore } from "../../../../events/mod.ts";
-import { encodeValue } from "../../../../events/store/value_codec.ts";
+import {
+  exportEvents,
+  importEvents,
+  type KvCommit,
+  openEventStore,
+} from "../../../../events/mod.ts";
+import { encodeValue } from "../../../../events/store/kv/value_codec.ts";
+import type { KvStore } from "../../../_kv_handlers.ts";
 import { testKv } from "../../../_kvs.ts";
 import { buryAll, claimAll, claimOne, delivery, idsOf } from "../_events.ts";
-import { keysOf } from "./_keys.ts";
-import type { KvStore } from "../../../_kv_handlers.ts";
 import { deleteUploads, repairGroups, trimPayloads } from "../_tidying.ts";
+import { keysOf } from "./_keys.ts";
 
 const options = {
   notifier: "watch",
@@ -226,7 +231,7 @@ testRepeated("a worker's changes of its events tell that they were made", async 
 testRepeated("effects are made once, and tell that they were", async ({ kv, store }) => {
   await store.accept(delivery("d1"));
   const lease = await claimOne(store);
-  const sum = (commit: Deno.AtomicOperation) => void commit.sum(["n"], 1n);
+  const sum = (commit: KvCommit) => void commit.sum(["n"], 1n);
   const checked = await store.checkpoint(lease, "part", sum);
   assert(await store.complete(checked!, { effects: sum }));
   assertEquals((await kv.get<Deno.KvU64>(["n"])).value?.value, 2n);
@@ -237,7 +242,7 @@ testRepeated("the upkeep counts what it did", async ({ kv, store }) => {
   await kv.delete(["events", "lane", "group"]);
   assertEquals([await repairGroups(store), await repairGroups(store)], [1, 0]);
   for (const id of ["a", "b"]) {
-    await kv.set(["events", "upload", id], encodeValue({ startedAt: 1, chunks: 1 }));
+    await kv.set(["events", "upload", id], encodeValue({ startedAt: 1, size: 1 }));
   }
   assertEquals(await deleteUploads(store, 1_000), 2);
   await store.complete(await claimOne(store));

@@ -6,6 +6,7 @@ import { delivery, idsOf } from "../_events.ts";
 import { keysOf, recordKey } from "./_keys.ts";
 import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
 import { setNewer, setValue, valueAt } from "./_values.ts";
+import { notesOf } from "../../../../events/store/kv/_layout.ts";
 
 const IDS = ["d1", "d2", "d3", "d4", "d5"];
 
@@ -96,7 +97,7 @@ Deno.test("an event that is renewed, retried or given back leaves its group", as
   assertEquals((await due()).map((key) => key.at(-1)).toSorted(), ["d1", "d2", "d3"]);
   clock.advance(LEASE_MS + 100);
   assertEquals(await takeOver(sut.store), []);
-  assertEquals(held!.record.payload?.chunks, 1);
+  assertEquals(notesOf(held!.record).holdsPayload, undefined);
   assertEquals(await textOf(sut.store, held!), `{"id":"d1"}`);
   assertEquals((await keysOf(sut.kv, "payload")).length, 4);
   assert(await sut.store.complete(held!));
@@ -119,7 +120,7 @@ Deno.test("an event that is cancelled or checkpointed leaves its group with its 
   assert(await sut.store.replay("d2"));
 });
 
-Deno.test("a worker whose clock has jumped leaves a group alone", async () => {
+Deno.test("a worker whose clock has jumped leaves the leases of a group alone", async () => {
   using clock = new WallClock();
   await using sut = await memoryStore();
   const { leases, due } = await take(sut, IDS, LEASE_MS);
@@ -129,6 +130,28 @@ Deno.test("a worker whose clock has jumped leaves a group alone", async () => {
   for (const lease of leases) assert(await sut.store.complete(lease));
   assertEquals(await due(), []);
   assertEquals(await takeOver(sut.store), []);
+});
+
+Deno.test("a worker whose clock has jumped and come back loses no event of a group", async () => {
+  using clock = new WallClock();
+  await using sut = await memoryStore();
+  const { leases, due } = await take(sut, IDS, LEASE_MS);
+  clock.advance(LEASE_MS + 100);
+  const options = { limit: 100, owner: "other", leaseMs: 30_000, takeOver: false };
+  assertEquals(await sut.store.claim(options), []);
+  clock.advance(-LEASE_MS - 100);
+  const [d1, d2] = leases as [Lease, Lease];
+  assert(await sut.store.complete(d1));
+  assert(await sut.store.renew(d2, 2 * LEASE_MS));
+  assertEquals(await takeOver(sut.store), []);
+  clock.advance(LEASE_MS + 100);
+  const others = await takeOver(sut.store);
+  assertEquals(
+    idsOf(others).toSorted(),
+    IDS.filter((id) => ![d1, d2].some(({ record }) => record.id === id)),
+  );
+  for (const lease of others) assert(await sut.store.complete(lease));
+  assertEquals((await due()).map((key) => key.at(-1)), [d2.record.id]);
 });
 
 Deno.test("an event of a group that cannot be read is reported once, and put off", async () => {

@@ -3,6 +3,7 @@ import { buryAll, claimAll, claimOne, delivery, idsOf, listed } from "../_events
 import { keysOf, recordKey } from "./_keys.ts";
 import { changeValue, damage, setNewer, setValue } from "./_values.ts";
 import { memoryStore, testInMemory, testStore } from "./_stores.ts";
+import { PART_BYTES } from "../../../../events/store/kv/_layout.ts";
 
 /** Makes an event's record one of another version. Returns what makes it again of this one. */
 async function makeNewer(kv: Deno.Kv, id: string): Promise<() => Promise<void>> {
@@ -38,8 +39,10 @@ const DAMAGES: readonly Readonly<Record<string, unknown>>[] = [
   { outcome: "odd" },
   { causedBy: 1 },
   { cancelRequestedAt: "now" },
-  { payload: { id: "a", chunks: 901, size: 1 } },
+  { payload: { id: "a", size: 900 * PART_BYTES + 1 } },
   { payload: {} },
+  { engine: { sharedEntry: 1 } },
+  { engine: { holdsPayload: 1 } },
   { group: { key: "key" } },
   { dueAt: "now" },
 ];

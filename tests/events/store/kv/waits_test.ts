@@ -6,10 +6,11 @@ import { keysOf, makeDue, recordKey } from "./_keys.ts";
 import { repairTimes } from "../_tidying.ts";
 import { changeValue, setNewer, valueAt } from "./_values.ts";
 import { testInMemory, testStore } from "./_stores.ts";
+import { notesOf } from "../../../../events/store/kv/_layout.ts";
 
 testStore("the id of a parked event is kept for as long as it waits", async ({ store }) => {
   await park(store);
-  assertEquals((await recordOf(store)).idKept, true);
+  assertEquals(notesOf(await recordOf(store)).idKept, true);
 });
 
 testInMemory(
