@@ -248,7 +248,8 @@ class ChangeMaking {
   }
 
   #update(put: Writing, row: EventRow, after: EventRecord): void {
-    const isOther = put.via !== undefined && put.via.at === row.other_due_at;
+    const isOther = put.via !== undefined && row.other_due_at !== null &&
+      row.other_due_at <= put.via.at;
     // A record may name a position that a move has taken from it: only joining gives one.
     const isIn = put.joins !== undefined || !leaves(row, after);
     const [key, position] = put.joins === undefined

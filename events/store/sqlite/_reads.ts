@@ -1,15 +1,16 @@
-import type {
-  BoundedCount,
-  Bytes,
-  Counts,
-  Due,
-  DuePage,
-  Engine,
-  Group,
-  Scan,
-  Stored,
-  Unreadable,
-  Visit,
+import {
+  type BoundedCount,
+  type Bytes,
+  type Counts,
+  CursorError,
+  type Due,
+  type DuePage,
+  type Engine,
+  type Group,
+  type Scan,
+  type Stored,
+  type Unreadable,
+  type Visit,
 } from "../engine.ts";
 import type { EventRef } from "../event_record.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
@@ -28,12 +29,14 @@ type GroupOptions = Parameters<Engine["group"]>[1];
 export function readingEvents(
   db: Connection,
   now: () => number,
-): Pick<Engine, "get" | "due" | "group" | "scan" | "count" | "payload"> {
+): Pick<Engine, "get" | "ids" | "due" | "group" | "scan" | "count" | "payload"> {
   const reads = new EventReads(db, now);
   // What SQLite refuses is a rejection, as every other failure of an engine.
   return {
     // deno-lint-ignore require-await
     get: async (events) => events.map((event) => reads.get(event)),
+    // deno-lint-ignore require-await
+    ids: async (options) => reads.ids(options),
     // deno-lint-ignore require-await
     due: async (options) => reads.due(options),
     // deno-lint-ignore require-await
@@ -74,6 +77,14 @@ class EventReads {
     return row && (!isRef || row.received_at === event.receivedAt) ? eventOf(row) : null;
   }
 
+  ids({ before, limit }: Parameters<Engine["ids"]>[0]): string[] {
+    const sql = `select id from event ${
+      before === undefined ? "" : "where id < ?"
+    } order by id desc limit ?`;
+    const values = before === undefined ? [limit] : [before, limit];
+    return this.#db.all<{ id: string }>(sql, ...values).map(({ id }) => id);
+  }
+
   due({ until, limit, cursor }: DueOptions): DuePage {
     if (limit === 0) return { events: [], bodies: Promise.resolve([]), next: this.#nextDueAt() };
     const [at, seq] = cursor === undefined ? [-Infinity, 0] : numbersIn(cursor);
@@ -81,11 +92,11 @@ class EventReads {
       `select ${COLUMNS} from event where due_at <= ? and (due_at, seq) > (?, ?) order by due_at, seq limit ?`,
       ...[until, at, seq, limit],
     );
-    const events = rows.map((row): Due => {
-      const event = eventOf(row);
-      const isOwn = event.record?.dueAt === row.due_at;
-      return { ...refOf(row), at: row.due_at!, event, isOwn, entry: undefined };
-    });
+    const events = rows.map((row): Due => ({
+      ...refOf(row),
+      at: row.due_at!,
+      event: eventOf(row),
+    }));
     const last = rows.length === limit ? rows.at(-1) : undefined;
     return {
       events,

@@ -1,6 +1,5 @@
 import type { Stored, Unreadable, Version } from "../engine.ts";
-import type { EventRecord, EventRef } from "../event_record.ts";
-import { isEventRecord } from "../record_shape.ts";
+import { type EventRecord, type EventRef, isEventRecord } from "../event_record.ts";
 import type { Connection } from "./_connection.ts";
 
 /** The columns of an event that the engine works with. */

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { type Applied, type Change, type Engine, NoTurnError } from "../engine.ts";
+import { type Applied, type Change, type Engine, type Limits, NoTurnError } from "../engine.ts";
 import { addPayload, makeChange } from "./_change.ts";
 import { readingCells } from "./_cells.ts";
 import { isOfDisk } from "./_connection.ts";
@@ -10,6 +10,21 @@ import { Upkeep } from "./_upkeep.ts";
 
 /** The engine of a SQLite file. */
 export type SqliteEngine = Engine<DatabaseSync, DatabaseSync>;
+
+const LIMITS: Limits = {
+  payloadBytes: 100_000_000,
+  bodyBytes: 256 * 1024,
+  // TODO
+  room: {
+    events: 200,
+    eventBytes: 700_000,
+    idBytes: 64_000,
+    states: 3,
+    stateBytes: 65_536,
+    wakes: 3,
+  },
+  together: (events) => events.length,
+};
 
 type SqliteChange = Change<DatabaseSync>;
 
@@ -44,11 +59,7 @@ export function openSqliteEngine(file: SqliteFile, now: () => number = Date.now)
   return {
     name: "sqlite",
     notifier: "watch",
-    limits: {
-      payloadBytes: 100_000_000,
-      bodyBytes: 256 * 1024,
-      together: (events) => events.length,
-    },
+    limits: LIMITS,
     reader: handle,
     place,
     now,
