@@ -4,7 +4,7 @@
  * @module
  */
 import { type Check, isOneOf, isText, orNone, shape } from "../../../core/shape.ts";
-import type { CellKey, Stored, Unreadable } from "../engine.ts";
+import { type CellKey, type Stored, UndecodableError, type Unreadable } from "../engine.ts";
 import {
   type EventRecord,
   type EventRef,
@@ -14,8 +14,8 @@ import {
   isPayloadRef,
   type PayloadRef,
 } from "../event_record.ts";
-import { encodeValue, UndecodableError } from "../value_codec.ts";
 import { type Entry, type ListedEntry, read, readAll, type ReadKeys } from "./_reads.ts";
+import { encodeValue } from "./value_codec.ts";
 
 export { UndecodableError };
 
@@ -38,8 +38,8 @@ export interface Notes {
   /** The schedule entry that it shares with other events; none if it has its own. */
   readonly sharedEntry?: string | undefined;
   /**
-   * Set if the entry of its id is there until it is settled, however long that takes. Otherwise it is there for two days
-   * beyond the retention, enough for an event that was leased when it was stored.
+   * Set if the entry of its id is there until it is settled, however long that takes. Otherwise it is there for two
+   * days beyond the retention, enough for an event that was leased when it was stored.
    */
   readonly idKept?: true | undefined;
   /** Set if its payload is in the value of the record, and not in parts. */

@@ -6,7 +6,7 @@ import {
   type ImportResult,
   type PortableEvent,
 } from "../../../events/mod.ts";
-import { lineOf } from "../../../events/store/event_lines.ts";
+import { lineOf } from "../../../events/store/portable_event.ts";
 import { claimOne, delivery } from "./_events.ts";
 
 const encoder = new TextEncoder();

@@ -1,15 +1,14 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { withOperations } from "../../../../dev/harness/faulty_kv.ts";
 import { importEvents, openEventStore } from "../../../../events/mod.ts";
-import { lineOf } from "../../../../events/store/event_lines.ts";
+import { lineOf } from "../../../../events/store/portable_event.ts";
 import { buryAll, claimAll, delivery } from "../_events.ts";
-import { event, line } from "../_moving.ts";
+import { event, importLines, line } from "../_moving.ts";
 import { limitChecks } from "./_commits.ts";
-import { keysOf } from "./_keys.ts";
 import { withExpiringKv } from "./_expiring_kv.ts";
-import { importLines } from "../_moving.ts";
-import { setValue } from "./_values.ts";
+import { keysOf } from "./_keys.ts";
 import { memoryStore, testInMemory } from "./_stores.ts";
+import { setValue } from "./_values.ts";
 
 Deno.test("an event whose id outlasts its record is imported", async () => {
   await withExpiringKv(async ({ kv }) => {
