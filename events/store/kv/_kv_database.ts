@@ -22,7 +22,7 @@ export function otherScheme(place: string): string | undefined {
 }
 
 /** Error of a KV that does not answer. Closing that KV would block the process. */
-class NoAnswerError extends Error {}
+export class NoAnswerError extends Error {}
 
 /**
  * Waits for a KV's answer, but not forever.

@@ -2,7 +2,7 @@ import { withoutCredentials } from "../../../core/hosts.ts";
 import { reasonOf } from "../../../core/mod.ts";
 import { checkDatabaseFile } from "../database_file.ts";
 import { type ExistingDatabases, NoDatabaseError } from "../store_definition.ts";
-import { answered, isRemoteKv, KvDatabase, otherScheme } from "./_kv_database.ts";
+import { answered, isRemoteKv, KvDatabase, NoAnswerError, otherScheme } from "./_kv_database.ts";
 
 /** KVs that are there already, by their paths or URLs. */
 export const existingKvs: ExistingDatabases = {
@@ -22,6 +22,7 @@ async function openKv(place: string | undefined, create: boolean): Promise<Deno.
   try {
     return await answered(Deno.openKv(place));
   } catch (error) {
+    if (error instanceof NoAnswerError) throw error;
     const given = place === undefined ? [] : [place];
     const reason = withoutCredentials(reasonOf(error), given, "the given KV");
     throw new Error(`Cannot open the database: ${reason}`, { cause: error });
