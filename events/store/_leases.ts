@@ -30,22 +30,6 @@ const [SETTLING, NOTING] = [0.8, 0.3] as const;
 /** The time for which a change waits whose event is not leased any more, in milliseconds. */
 const LOST_MS = 500;
 
-/** The operations of a worker on an event that it has leased. */
-type LeaseOperations<TTx> = Pick<
-  EventStore<TTx>,
-  | "load"
-  | "members"
-  | "renew"
-  | "checkpoint"
-  | "takeWake"
-  | "park"
-  | "recover"
-  | "complete"
-  | "retry"
-  | "release"
-  | "bury"
->;
-
 /** A change of a leased event, with what its handler has added. */
 interface NotedChange<TTx> extends NoteOptions {
   /** Makes the record after. */
@@ -60,7 +44,7 @@ export function leaseOperations<TTx>(
   core: StoreCore<TTx>,
   kept: KeptPayloads,
   emitter: Emitter,
-): LeaseOperations<TTx> {
+) {
   const { engine } = core;
 
   /**
@@ -133,7 +117,7 @@ export function leaseOperations<TTx>(
       if (!reports || dead.outcome !== "failed") return await isSettled(lease, dead);
       return await isBuried(core, emitter, lease, dead);
     },
-  };
+  } satisfies Partial<EventStore<TTx>>;
 }
 
 /** Checks whether a change was made. Throws the error of its effects. */
