@@ -23,8 +23,8 @@ import type { Schedule } from "../events/schedules/mod.ts";
 import { checkKeepPayloads } from "../events/store/store_core.ts";
 import { checkStoreDefinition, type StoreDefinition } from "../events/store/store_definition.ts";
 import { checkWorkerOptions } from "../events/worker/worker.ts";
-import { checkPlatform } from "../webhook/platform.ts";
 import type { Platform } from "../webhook/mod.ts";
+import { checkPlatform } from "../webhook/platform.ts";
 import { type AppOptions, type BaseEnv, createBaseApp } from "./base_app.ts";
 import type { AppParts } from "./event_middleware.ts";
 import { checkMounts, type Mount } from "./mounts.ts";
@@ -194,8 +194,8 @@ export interface ScheduleOptions extends HandlerOptions {
    */
   readonly timeZone?: string | undefined;
   /**
-   * Handling of the slots that passed while no instance of the app ran: `last` makes up the last one, `all`
-   * the last 100, and `none` nothing that is more than two minutes late.
+   * Handling of the slots that passed while no instance of the app ran: `last` handles the last one now, `all`
+   * the last 100, and `none` none that is more than two minutes late.
    *
    * @default {"last"}
    */

@@ -1,7 +1,7 @@
 import { checkPart, met } from "../../core/check_options.ts";
-import type { Delivery, EventStore } from "../store/mod.ts";
-import { SCHEDULE } from "../store/emission.ts";
 import { inIntake } from "../store/arrival.ts";
+import { SCHEDULE } from "../store/emission.ts";
+import type { Delivery, EventStore } from "../store/mod.ts";
 import { isEventType } from "../store/processes.ts";
 
 /**
@@ -14,7 +14,7 @@ export interface SlotPayload {
   readonly name: string;
   /** Time of the slot, in UTC: `2026-11-23T07:00:00Z`. An attempt may come later. */
   readonly at: string;
-  /** Set if the slot was missed, and made up over two minutes late. */
+  /** Set if the slot was missed, and its event was made over two minutes late. */
   readonly madeUp: boolean;
 }
 

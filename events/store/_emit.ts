@@ -10,7 +10,7 @@ import {
   type OwnEvents,
   platformRefused,
 } from "./emission.ts";
-import type { Engine, Put, Stored } from "./engine.ts";
+import type { Engine, NewId, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { type AcceptResult, newPayloadRef, type StoreCore } from "./store_core.ts";
 
@@ -19,7 +19,7 @@ const LOOKED_AT = 5;
 
 /** A put that stores an emitted event. */
 export interface EmissionPut extends Put {
-  readonly before: { readonly id: string; readonly must: "absent" | "free" | "skip" };
+  readonly before: NewId;
   /** The event. */
   readonly emission: Emission;
 }

@@ -6,7 +6,7 @@ import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./arrival.ts";
 import { deathOf } from "./emission.ts";
-import { type Applied, type CellChange, type Stored, TooLargeError } from "./engine.ts";
+import { type Applied, type CellChange, type Stored, TooLargeError, type Turn } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
 import {
@@ -29,6 +29,8 @@ const [SETTLING, NOTING] = [0.8, 0.3] as const;
 
 /** The time for which a change waits whose event is not leased any more, in milliseconds. */
 const LOST_MS = 500;
+
+type CompleteOptions<TTx> = NonNullable<Parameters<EventStore<TTx>["complete"]>[1]>;
 
 /** A change of a leased event, with what its handler has added. */
 interface NotedChange<TTx> extends NoteOptions {
@@ -60,6 +62,22 @@ export function leaseOperations<TTx>(
     }
   }
 
+  /** Settles an event that is done, with what its handler has added, and keeps its payload. */
+  async function isCompleted(
+    lease: Lease,
+    after: EventRecord,
+    added: CompleteOptions<TTx>,
+  ): Promise<boolean> {
+    const { withinMs, outcome } = added;
+    const options = kept.isOn ? { withinMs, ...keeping(core, kept, lease, after) } : { withinMs };
+    const transition = (record: EventRecord) => completed(record, after.settledAt!, outcome);
+    const isDone = hasAdded(added)
+      ? await note(core, emitter, lease, { ...added, transition, options }) !== null
+      : await isSettled(lease, after, options);
+    if (isDone) kept.look();
+    return isDone;
+  }
+
   return {
     async load({ record }) {
       const { payload, id, state } = record;
@@ -87,21 +105,13 @@ export function leaseOperations<TTx>(
       return found?.record && isSameLease(held, found.record) ? found : null;
     },
 
-    async complete(lease, { effects, emits, wakes, cells, withinMs, outcome } = {}) {
-      const now = engine.now();
-      const after = completed(lease.record, now, outcome);
+    complete(lease, options = {}) {
+      const after = completed(lease.record, engine.now(), options.outcome);
       // A cancelled event has no effects, emits nothing and wakes nobody.
-      if (after.state !== "done") return await isSettled(lease, after);
-      const options = kept.isOn ? { withinMs, ...keeping(core, kept, lease, after) } : { withinMs };
-      let isDone: boolean;
-      if (!effects && !emits && !wakes && !cells) isDone = await isSettled(lease, after, options);
-      else {
-        const transition = (record: EventRecord) => completed(record, now, outcome);
-        const change = { effects, emits, wakes, cells, transition, options };
-        isDone = await note(core, emitter, lease, change) !== null;
+      if (after.state === "done" && (kept.isOn || hasAdded(options))) {
+        return isCompleted(lease, after, options);
       }
-      if (isDone) kept.look();
-      return isDone;
+      return isSettled(lease, after, { withinMs: options.withinMs });
     },
 
     retry(lease, delayMs, error, { reason } = {}) {
@@ -118,6 +128,11 @@ export function leaseOperations<TTx>(
       return await isBuried(core, emitter, lease, dead);
     },
   } satisfies Partial<EventStore<TTx>>;
+}
+
+/** Checks whether a handler has added something to the change that settles its event. */
+function hasAdded<TTx>({ effects, emits, wakes, cells }: CompleteOptions<TTx>): boolean {
+  return Boolean(effects || emits || wakes || cells);
 }
 
 /** Checks whether a change was made. Throws the error of its effects. */
@@ -179,26 +194,29 @@ async function tryToNote<TTx>(
     cells: [...cells, ...options?.cells ?? [], ...waking?.cells ?? []],
     moves: waking?.moves,
     announce: emitted?.announce || waking?.announce,
-    ...emits && waiting(core, lease, transition, change),
+    turn: emitted?.puts.some(isChosen) ? turnOf(core, lease, transition, change) : undefined,
   });
   if (!applied.ok) return await refused(core, applied, cells);
   if (emitted) emitter.made(emitted.puts, applied.written.slice(1));
   return applied.written[0]!;
 }
 
-/**
- * Makes the part of a change that may wait for its turn: meanwhile the lease may be renewed. It is given up if nobody
- * waits for it any more.
- */
-function waiting<TTx>(
+/** Checks for an event whose id the handler chose: only these have a change wait for its turn. */
+function isChosen({ before: { must } }: EmissionPut): boolean {
+  return must === "skip";
+}
+
+/** Makes the turn of a change: meanwhile the lease may be renewed. It is given up if nobody waits for it any more. */
+function turnOf<TTx>(
   core: StoreCore,
   { record: held }: Lease,
   transition: (record: EventRecord) => EventRecord,
   { signal, options }: NotedChange<TTx>,
-): Pick<SettleOptions, "again" | "turn"> {
+): Turn {
   const { ms = LOST_MS } = held.lease ?? {};
   return {
-    turn: { withinMs: (signal ? NOTING : SETTLING) * ms, signal },
+    withinMs: (signal ? NOTING : SETTLING) * ms,
+    signal,
     again: (now) => {
       const isHeld = isSameLease(held, now.record) && isOnlyRenewed(held, now.record);
       if (!isHeld || signal?.aborted) return null;

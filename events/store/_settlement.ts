@@ -11,7 +11,7 @@ export const NEXT_IS_DUE: Leave = { head: movedUp };
 /** The rest of a change, beside the event. */
 export interface SettleOptions<TTx = unknown>
   extends
-    Pick<Put, "keeps" | "via" | "again">,
+    Pick<Put, "keeps" | "via">,
     Pick<Leave, "member">,
     Pick<Change<TTx>, "cells" | "sums" | "moves" | "effects" | "unchanged" | "withinMs" | "turn"> {
   /** Events that are stored in the same change. */
@@ -103,9 +103,9 @@ function changeOf<TTx>(
   options: SettleOptions<TTx>,
   leave?: Leave,
 ): Change<TTx> {
-  const { keeps, via, again, puts, announce = false } = options;
+  const { keeps, via, puts, announce = false } = options;
   const forMs = rememberedMs(core, after);
-  const put: Put = { before, after: () => after, keeps, forMs, via, again };
+  const put: Put = { before, after: () => after, keeps, forMs, via };
   return {
     puts: puts ? [put, ...puts] : [put],
     leave,

@@ -4,7 +4,8 @@
  * The store (`open_store.ts` and the files beside it) owns all policy: what a duplicate is, when a lease has expired,
  * what an attempt does to a record, which events are handled together. An engine owns bytes, keys, indexes,
  * versions and time. It stores what it is given, in commits that are made whole or not at all, and finds it again.
- * It reads the columns of a record (its id, state, times, group and payload) and never decides by them.
+ * It reads the columns of a record (its id, state, times, group and payload) and never decides by them. It may keep
+ * notes of its own in the column `engine`: the store hands them back with the record, and does not read them.
  *
  * A new engine is a folder beside `kv/` that implements {@linkcode Engine}, and a fixture for the contract
  * tests in `tests/events/store/contract/`.
@@ -58,70 +59,80 @@ export interface Moment {
   readonly isFirst?: boolean | undefined;
 }
 
+/** The id of a new event, and what is to happen if an event has it already. */
+export interface NewId {
+  readonly id: string;
+  /**
+   * - `absent`: the change is refused, with the event that has the id.
+   * - `skip`: only this put is left out, and all else of the change is made. Of two puts with the same id the second
+   *   one is left out.
+   * - `free`: it cannot happen, since the id was made for this event. An engine need not look, and may treat it as
+   *   `absent`.
+   */
+  readonly must: "absent" | "skip" | "free";
+}
+
 /** Change of one event. */
 export interface Put {
+  /** The event as it was read: the change is refused if it has another version by now. Or the id of a new event. */
+  readonly before: Stored | Unreadable | NewId;
   /**
-   * The event as it was read, to be changed: the change is refused if it has another version by now. Or, for a
-   * new event, its id must be `absent`; `free` is one that the caller knows to be absent, so that no engine
-   * has to look; with `skip` only the put is left out if the id is known, and all else of the change is made. Of two puts with the
-   * same id the second one is left out.
-   *
-   * The record after has the same id. It may have been received at another time, if a delivery replaces a dead event.
+   * Makes the record after, or null to delete the event. It may be called more than once, with other moments: only the
+   * last record counts. It has the same id as the one before, and another time of receipt if a delivery has replaced a
+   * dead event.
    */
-  readonly before: Stored | Unreadable | {
-    readonly id: string;
-    readonly must: "absent" | "free" | "skip";
-  };
-  /** Makes the record. It may be called again, with another moment. Null deletes the event. */
   readonly after: ((at: Moment) => EventRecord) | null;
-  /** The payload of a new event, if it is stored with this change. The record after names it, or `keeps` does. */
+  /**
+   * The bytes of a payload that the record after names, or `keeps`, if this change stores it. A payload that is not
+   * here was stored before: by {@linkcode Engine.upload}, or with the record before.
+   */
   readonly body?: Bytes | undefined;
   /**
-   * A payload that stays although the record after does not name it: a cell of the same change does. All others that
-   * the record before has named and the record after does not are deleted.
+   * A payload that is to stay although the record after does not name it. Without this, the payload that the record
+   * before names is deleted unless the record after names it too.
    */
   readonly keeps?: PayloadRef | undefined;
   /**
    * The time after which the event is forgotten with its id, in milliseconds from this change, if its record after is
-   * done: no method finds it then. Undefined if it stays. For any other record after, it is only a forecast of the time
-   * that the change which settles the event will give: an engine may use it to store an id by itself once, or ignore it.
+   * done: no method finds it then. Undefined if it stays. For any other record after, it is only a forecast of the
+   * time that the change which settles the event will give: an engine may use it to store an id by itself once, or
+   * ignore it.
    */
   readonly forMs?: number | undefined;
   /**
-   * The ordering group whose end the event joins: only this gives it a position, whatever its record says. A change has
-   * at most one put that joins, and no effects beside it.
+   * The key of an ordering group that the event joins as its last one. The engine gives it the next position of the
+   * group, and tells `after` with {@linkcode Moment.group}. Nothing else gives an event a position. A change has at
+   * most one put that joins, and then no effects.
    */
   readonly joins?: string | undefined;
   /**
-   * The entry by which {@linkcode Engine.due} has found the event. After this change it does not lead to the event
-   * any more.
+   * The event as {@linkcode Engine.due} has found it. Nothing that made it due then does so after this change: only the
+   * record after, or another move.
    */
   readonly via?: Due | undefined;
-  /**
-   * Called if the event has another version when the change had to wait for its turn, which only one with chosen ids
-   * (`skip`) does. Returns what is to be made of it now; null refuses the change.
-   */
-  readonly again?: ((now: Stored) => Put | null) | undefined;
 }
 
 /**
- * Change of the ordering groups that events leave. An event leaves its group if its record after has
- * none, if it is deleted, or by a {@linkcode Move}. All of a change leave together: only then the next one of a group is
- * looked for, which is due now if the first one has left. One that cannot be read is due as it is, and holds its group.
+ * Change of the ordering groups that events leave. In a group only the first event is due; the others wait, with no
+ * time in their records.
+ *
+ * An event leaves its group if its record after names none, if it is deleted, or by a {@linkcode Move}. If the first
+ * one of a group has left, the next one becomes due: `head` makes its record, once all events have left that leave by
+ * the change. A next one that cannot be read stays as it is, is due now, and holds up its group.
  */
 export interface Leave {
+  /** Makes the record of the next event of a group, which is due now. It may be called more than once. */
+  readonly head: (record: EventRecord, now: number) => EventRecord;
   /**
-   * The position of the last event that leaves together with the one of the first put, if that is the first one of its
-   * group. One that cannot be read stays.
+   * The last position of a batch. If the event of the first put is the first one of its group, all others up to this
+   * position leave with it. One that cannot be read stays.
    */
   readonly through?: number | undefined;
-  /** Makes the record of each of these, and the rest of its change. It may be called again. */
+  /** Makes the change of each other event of the batch. It may be called more than once. */
   readonly member?: ((record: EventRecord) => LeavingMember) | undefined;
-  /** Makes the record of an event that is the next one of its group, and due now. It may be called again. */
-  readonly head: (record: EventRecord, now: number) => EventRecord;
 }
 
-/** Change of an event that leaves its group together with the first one. */
+/** Change of an event of a batch that leaves its group together with the first one. */
 export interface LeavingMember
   extends Pick<Put, "keeps" | "forMs">, Pick<Change, "puts" | "cells" | "sums"> {
   /** Its record. */
@@ -160,38 +171,54 @@ export type SumChange =
   & ({ readonly by: number } | { readonly to: number });
 
 /**
- * An event that is due at another time as well, without a change of its record. An event is due at the time of its
- * record and at one other time, if there is one: `via` takes away the one by which it was found, `afterMs` sets the other
- * one. A put sets the first, and leaves the second as it is unless that is its `via`.
+ * Change of the time at which an event is due, without a change of its record: a wake-up, or the delay of an event that
+ * cannot be read.
+ *
+ * An event is due at the time in its record (`dueAt`), and at one other time, if a move has set one. A move sets that
+ * other time, and a put sets the record: each leaves the other one alone, unless that is the `via` by which it was
+ * found.
  */
 export interface Move {
   readonly event: EventRef;
-  /** The time until it is due, in milliseconds; null for no other time. */
+  /** The time from now on until it is due, in milliseconds; null for no other time. */
   readonly afterMs: number | null;
   /**
-   * The entry by which it was found. It must be as it was found. After this change it does not lead to the event any
-   * more.
+   * The event as {@linkcode Engine.due} has found it. The change is refused if that has changed since, and what made
+   * the event due then does not do so any more.
    */
   readonly via?: Due | undefined;
   /** Set if it leaves its ordering group as well. */
   readonly leavesGroup?: boolean | undefined;
 }
 
+/** The turn of a change that may have to wait for others. */
+export interface Turn {
+  /** Longest wait, in milliseconds: then the change is refused with a {@linkcode NoTurnError}. */
+  readonly withinMs: number;
+  /** A signal that ends the wait. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Makes the first put anew for the version that its event has once the wait is over, so that the change need not wait
+   * a second time; null refuses the change. An engine in which such changes do not wait for long never calls it.
+   */
+  readonly again?: ((now: Stored) => Put | null) | undefined;
+}
+
 /** A change: all of it is made, in one commit, or nothing. */
 export interface Change<TTx = unknown> {
   readonly puts?: readonly Put[] | undefined;
-  /** The change of the groups that events of puts and moves leave: needed if one does. */
+  /** The change of the ordering groups that events leave by a put or a move: needed if one does. */
   readonly leave?: Leave | undefined;
   /** Events that must have their versions still, and are not changed. */
   readonly unchanged?: readonly Stored[] | undefined;
   readonly moves?: readonly Move[] | undefined;
   readonly cells?: readonly CellChange[] | undefined;
   readonly sums?: readonly SumChange[] | undefined;
-  /** Payloads that are deleted, beside those of the puts. */
+  /** Payloads that are deleted, beside those that puts delete. No record names them. */
   readonly drops?: readonly PayloadRef[] | undefined;
   /**
-   * A handler's writes. They may be called again, once the versions were found right where these are known before
-   * the commit. If they throw, or cannot be committed, the change is refused.
+   * Adds a handler's writes to the commit. If it throws, or they cannot be committed, the change is refused. It may be
+   * called more than once. An engine that checks versions before it commits calls it only if they were right.
    */
   readonly effects?: ((tx: TTx) => unknown) | undefined;
   /** Deliveries that are taken in have their sender waiting; all else is work. */
@@ -200,10 +227,8 @@ export interface Change<TTx = unknown> {
   readonly withinMs?: number | undefined;
   /** Set if workers of other processes should be woken. It is read once the records after are made. */
   readonly announce?: boolean | undefined;
-  /** Longest wait for its turn among others, in milliseconds, and a signal that ends the wait. */
-  readonly turn?:
-    | { readonly withinMs: number; readonly signal?: AbortSignal | undefined }
-    | undefined;
+  /** Its turn, if it may have to wait for others that take the same ids or join the same group. */
+  readonly turn?: Turn | undefined;
 }
 
 /** The outcome of a change that was made, or refused: then nothing of it was made. */
@@ -230,16 +255,15 @@ export type Applied =
     readonly error?: unknown;
   };
 
-/** An event whose time has come: it is due, or its lease has expired. */
+/**
+ * An event whose time has come: it is due, or its lease has expired. The store hands the same object back as `via`,
+ * so an engine may add what it needs there to recognize what has made the event due.
+ */
 export interface Due extends EventRef {
   /** The time since which it is due, milliseconds since the epoch. */
   readonly at: number;
   /** The event; undefined if there is none any more. */
   readonly event: Stored | Unreadable | undefined;
-  /** Set if its record says that it is due at that time. Else something else has made it due, such as a wake-up. */
-  readonly isOwn: boolean;
-  /** A note of the engine: the entry by which it was found. */
-  readonly entry: unknown;
 }
 
 /** Some of the events that are due, the longest-waiting first. */
@@ -461,8 +485,8 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   apply(change: Change<TTx>): Promise<Applied>;
 
   /**
-   * Reads events by their ids, or by id and time of receipt, in the same order; null for one that is not there. With the
-   * time it is that very event, also if its id is forgotten or another one's by now.
+   * Reads events by their ids, or by id and time of receipt, in the same order; null for one that is not there. With
+   * the time it is that very event, also if its id is forgotten or another one's by now.
    */
   get(events: readonly (string | EventRef)[]): Promise<(Stored | Unreadable | null)[]>;
 

@@ -6,6 +6,7 @@ import {
   backBefore,
   type DueEntry,
   dueOf,
+  type FoundDue,
   isAtEntry,
   isShared,
   payloadReaderOf,
@@ -54,7 +55,7 @@ async function readNamed(
   const events = due.map(({ id, receivedAt, entry }, i) => {
     const event = found[i];
     const at = Number(entry.key.at(-2));
-    return { id, receivedAt, at, event, isOwn: isAtEntry(entry, event ?? {}), entry };
+    return { id, receivedAt, at, event, entry } satisfies FoundDue;
   });
   return { events, bodies };
 }

@@ -13,7 +13,7 @@ import {
 import type { StoreParts } from "./_parts.ts";
 import { deleteParts, fitsRecord, setParts } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
-import { deleteDue, type DueEntry, isAtEntry, setDue } from "./_schedule.ts";
+import { deleteDue, type FoundDue, isAtEntry, setDue } from "./_schedule.ts";
 import { type LateRecord, Write, type WriteCheck } from "./_write.ts";
 import { encodeValue } from "./value_codec.ts";
 
@@ -256,14 +256,19 @@ export class EventWrite implements LateRecord {
     this.#write.check({ key, versionstamp: version, why: "event" });
   }
 
-  /** Makes the record that is stored. */
+  /** Makes the record that is stored: the one that the put has made, with the notes of this engine. */
   #make(after: EventRecord, now: number): void {
-    const engine: Notes = {
-      sharedEntry: undefined,
-      idKept: this.#idKeptOf(after),
-      holdsPayload: this.#holdsPayload(after, now) || undefined,
-    };
-    this.#after = { ...after, engine };
+    const record: { -readonly [K in keyof EventRecord]: EventRecord[K] } = after === this.#before
+      ? { ...after }
+      : after;
+    record.engine = this.#notesOn(after, now);
+    this.#after = record;
+  }
+
+  #notesOn(after: EventRecord, now: number): Notes | undefined {
+    if (after.state === "done") return undefined;
+    const holdsPayload = this.#holdsPayload(after, now) || undefined;
+    return { sharedEntry: undefined, idKept: this.#idKeptOf(after), holdsPayload };
   }
 
   /**
@@ -407,9 +412,9 @@ export async function changeEvent(
 }
 
 /** Deletes what has led to an event, unless that belongs to the event: then it goes with the change of its record. */
-function removeVia(write: Write, { entry }: Due, record: EventRecord | undefined): void {
-  const own = entry as DueEntry;
-  if (!isAtEntry(own, { record })) write.delete(own.key);
+function removeVia(write: Write, via: Due, record: EventRecord | undefined): void {
+  const { entry } = via as FoundDue;
+  if (!isAtEntry(entry, { record })) write.delete(entry.key);
 }
 
 /** Checks whether an event gets its lease at a time, and is due when that expires. */

@@ -1,15 +1,25 @@
 import { withDeadline } from "../../../core/timeouts.ts";
+import type { DatabaseFile } from "../database_file.ts";
 import type { EventStore } from "../event_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
 import type { Database } from "../store_definition.ts";
-import type { KvFile } from "./_kv_file.ts";
-import type { KvStoreOptions } from "./_open_parts.ts";
 import type { KvCommit } from "./_own_keys.ts";
+import type { KvStoreOptions } from "./_parts.ts";
 import { findLeftNamespaces, listNamespaces } from "./namespaces.ts";
 import { openEventStore } from "./open_event_store.ts";
 
 /** Longest wait for a KV to open: Deno tries a remote KV that does not answer forever. */
 export const KV_TIMEOUT_MS = 10_000;
+
+/** Checks whether the place of a KV is the URL of a remote one. */
+export function isRemoteKv(place: string): boolean {
+  return /^https?:\/\//i.test(place);
+}
+
+/** Finds the scheme of what cannot be the place of a KV: of another URL, or `kv:`, which only `--store` takes. */
+export function otherScheme(place: string): string | undefined {
+  return isRemoteKv(place) ? undefined : /^(?:kv:|\w+:(?=\/\/))/.exec(place)?.[0];
+}
 
 /** Error of a KV that does not answer. Closing that KV would block the process. */
 class NoAnswerError extends Error {}
@@ -48,7 +58,7 @@ interface KvDatabaseOptions {
    */
   readonly notifier?: KvStoreOptions["notifier"];
   /** File that the KV is in; undefined if it is in none that can be watched. */
-  readonly file?: KvFile | undefined;
+  readonly file?: DatabaseFile | undefined;
   /**
    * Opens a store.
    *

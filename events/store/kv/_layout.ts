@@ -38,8 +38,8 @@ export interface Notes {
   /** The schedule entry that it shares with other events; none if it has its own. */
   readonly sharedEntry?: string | undefined;
   /**
-   * Set if the entry of its id is there until it is settled, however long that takes. Otherwise it is there for two days
-   * beyond the retention, enough for an event that was leased when it was stored.
+   * Set if the entry of its id is there until it is settled, however long that takes. Otherwise it is there for two
+   * days beyond the retention, enough for an event that was leased when it was stored.
    */
   readonly idKept?: true | undefined;
   /** Set if its payload is in the value of the record, and not in parts. */

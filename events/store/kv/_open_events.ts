@@ -1,10 +1,14 @@
+import type { BoundedCount, Counts } from "../engine.ts";
 import { type EventRef, isEventRef, OPEN_STATES, type OpenState } from "../event_record.ts";
-import type { KvParts, StoreKeys } from "./_layout.ts";
+import { type KvParts, readEvents, type StoreKeys } from "./_layout.ts";
 import { isGap, list, type ListedEntry, readAll } from "./_reads.ts";
-import { dueOf, isShared, readableEntry, type ScheduleEntry } from "./_schedule.ts";
+import { dueOf, isShared, readableEntry, type Schedule, type ScheduleEntry } from "./_schedule.ts";
 
 /** The number of entries read at a time. */
 const BATCH_SIZE = 500;
+
+/** The number of records read at a time. */
+const RECORDS = 100;
 
 /** The time in which nearly all leases end, in milliseconds. */
 const SOON_MS = 60_000;
@@ -26,6 +30,8 @@ export interface OpenPlace {
 /** An event that an index names, or none: the entry is of another state, and only tells how far a reading is. */
 export interface Named {
   readonly ref: EventRef | undefined;
+  /** Set if the entry tells that the event is in the state; otherwise only the record does. */
+  readonly isSure: boolean;
   /** The place behind it. */
   readonly place: OpenPlace;
 }
@@ -49,12 +55,12 @@ interface Part {
 const PARTS: Readonly<Record<OpenState, readonly Part[]>> = {
   queued: [
     {
-      selector: ({ schedule }) => schedule,
-      refsIn: onSchedule({ isOwn: (entry) => !entry.state && !entry.group }),
-    },
-    {
       selector: ({ positions }) => positions,
       refsIn: ({ value }) => isEventRef(value) ? [value] : [],
+    },
+    {
+      selector: ({ schedule }) => schedule,
+      refsIn: onSchedule({ isOwn: (entry) => !entry.state && !entry.group }),
     },
   ],
   running: [
@@ -131,15 +137,17 @@ export async function* namedOpen(parts: KvParts, from: OpenPlace): AsyncGenerato
       if (isGap(entry)) continue;
       const key = entry.key.slice(prefix.length);
       const place = { state: from.state, at: from.at, part: number, key, read: 0 };
-      const refs = refsIn(entry) ?? await refsOf(parts, [String(key.at(-1))]);
+      const named = refsIn(entry);
+      const refs = named ?? await refsOf(parts, [String(key.at(-1))]);
+      const isSure = named !== undefined && !("events" in Object(entry.value));
       const isSame = start.length > 0 && key.every((part, i) => part === start[i]);
       const skipped = isSame ? from.read : 0;
       if (refs.length === 0 && skipped === 0) {
-        yield { ref: undefined, place: { ...place, read: 1 } };
+        yield { ref: undefined, isSure, place: { ...place, read: 1 } };
       }
       for (let i = skipped; i < refs.length; i++) {
         const { id, receivedAt } = refs[i]!;
-        yield { ref: { id, receivedAt }, place: { ...place, read: i + 1 } };
+        yield { ref: { id, receivedAt }, isSure, place: { ...place, read: i + 1 } };
       }
     }
   }
@@ -188,6 +196,75 @@ export async function openRefs(
     }
   }
   return [...found.values()];
+}
+
+/**
+ * Counts events by their indexes. Records are read only where an entry does not tell the state.
+ *
+ * @param parts The store.
+ * @param schedule Its schedule.
+ * @param max The largest number that is counted of a state; twice as many entries are read for it.
+ * @param signal Ends the counting of open events.
+ * @returns The numbers.
+ */
+export async function countEvents(
+  parts: KvParts,
+  schedule: Schedule,
+  max: number,
+  signal?: AbortSignal,
+): Promise<Counts> {
+  const now = Date.now();
+  const first = await schedule.first();
+  const seen = new Set<string>();
+  const count = (state: OpenState) => countOpen(parts, state, max, seen, signal);
+  return {
+    oldestDueAt: first !== null && first <= now ? first : null,
+    // A parked event that was woken is on the schedule as well, and a running one keeps its position.
+    parked: await count("parked"),
+    running: await count("running"),
+    queued: await count("queued"),
+    dead: await countDead(parts, max),
+  };
+}
+
+/** Counts the open events of a state that were not seen in another one. */
+async function countOpen(
+  parts: KvParts,
+  state: OpenState,
+  max: number,
+  seen: Set<string>,
+  signal: AbortSignal | undefined,
+): Promise<BoundedCount> {
+  const before = seen.size;
+  const unsure: EventRef[] = [];
+  const sort = async () => {
+    for (const event of await readEvents(parts, unsure.splice(0))) {
+      if (event?.record?.state === state) seen.add(event.record.id);
+    }
+  };
+  let [entries, isMore] = [0, false];
+  for await (const { ref, isSure } of namedOpen(parts, firstPlace(state))) {
+    isMore = signal?.aborted || seen.size - before > max || ++entries > 2 * max;
+    if (isMore) break;
+    if (ref && !seen.has(ref.id)) {
+      if (isSure) seen.add(ref.id);
+      else unsure.push(ref);
+    }
+    if (unsure.length >= RECORDS) await sort();
+  }
+  if (!signal?.aborted) await sort();
+  const count = seen.size - before;
+  return { count: Math.min(count, max), isMore: isMore || count > max };
+}
+
+/** Counts dead events. */
+async function countDead({ kv, keys }: KvParts, max: number): Promise<BoundedCount> {
+  let count = 0;
+  const options = { batchSize: Math.min(max + 1, BATCH_SIZE) };
+  for await (const _ of list(kv, keys.deadIndex, options)) {
+    if (++count > max) return { count: max, isMore: true };
+  }
+  return { count, isMore: false };
 }
 
 /** Writes a place as a text. */

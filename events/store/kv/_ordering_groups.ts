@@ -274,7 +274,7 @@ async function repairGroup(parts: StoreParts, key: string): Promise<boolean> {
 function reportRepair({ log }: StoreParts, places: readonly Place[]): void {
   const first = places.find(({ value }) => isEventRef(value))?.value as EventRef | undefined;
   const fields = { events: places.length, eventId: first?.id ?? null };
-  writeLog(log, "error", "ordering group damaged, put right", fields);
+  writeLog(log, "error", "ordering group damaged, repaired", fields);
 }
 
 /** Checks whether the first event of a group is on the schedule; true if there is none, or it cannot be read. */
@@ -468,11 +468,6 @@ function groupOf(key: string, { value, versionstamp }: Entry): Group {
   if (!isGroupRecord(value)) throw new UndecodableError("an ordering group");
   const { next, size, heldUntil = 0, joinedAt } = value;
   return { key, next, size, heldUntil, joinedAt, versionstamp };
-}
-
-/** Returns the number of events in a group by its stored record; 0 if that is damaged. */
-export function sizeOfGroup(value: unknown): number {
-  return isGroupRecord(value) ? value.size : 0;
 }
 
 async function* chain(first: readonly Place[], rest: AsyncIterable<Place>): AsyncGenerator<Place> {

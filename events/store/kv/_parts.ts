@@ -1,10 +1,30 @@
-import type { CommitMarks } from "../../../core/kv_commits.ts";
-import type { LogSink } from "../../../core/mod.ts";
-import type { KeyedLock } from "./_concurrency.ts";
-import type { GroupCommit } from "./_group_commit.ts";
-import type { StoreKeys } from "./_layout.ts";
-import type { Uploads } from "./_payload.ts";
-import type { Notifier } from "./notifier.ts";
+import { CommitMarks } from "../../../core/kv_commits.ts";
+import { consoleSink, type LogSink } from "../../../core/mod.ts";
+import type { EventStoreOptions } from "../store_core.ts";
+import { KeyedLock } from "./_concurrency.ts";
+import { GroupCommit } from "./_group_commit.ts";
+import { guardKv, withoutGuard } from "./_kv_guard.ts";
+import { type StoreKeys, storeKeys } from "./_layout.ts";
+import { Uploads } from "./_payload.ts";
+import { SharedEntries } from "./_write.ts";
+import { createNotifier, detectNotifier, type Notifier } from "./notifier.ts";
+
+/**
+ * Options of {@linkcode openEventStore}.
+ *
+ * @category Event store and worker
+ */
+export interface KvStoreOptions extends EventStoreOptions {
+  /**
+   * The way to wake workers.
+   *
+   * @default {"auto"} `enqueue` if the KV has queues, else `watch`.
+   */
+  readonly notifier?: "enqueue" | "watch" | "auto" | undefined;
+}
+
+/** The options of a store that its engine works by. */
+export type EngineOptions = Omit<KvStoreOptions, "retentionMs">;
 
 /** The parts of a store. */
 export interface StoreParts {
@@ -30,20 +50,38 @@ export interface StoreParts {
   readonly log: LogSink;
 }
 
-/** The places of the stores of this process, by KV and namespace. A KV that is not used any more takes them along. */
-const places = new WeakMap<Deno.Kv, Map<string, object>>();
-
 /**
- * Finds what stands for one namespace of a KV in this process: the same object for all stores that work on it.
+ * Opens the parts of a store in a KV.
  *
- * @param kv The KV itself, and no view of it.
- * @param namespace The namespace.
- * @returns The object.
+ * @param kv The KV, or a view of it.
+ * @param options The options of the store.
+ * @returns The parts.
+ * @throws {TypeError} If the KV does not have the wanted notifier.
  */
-export function placeOf(kv: Deno.Kv, namespace: string): object {
-  const ofKv = places.get(kv) ?? new Map<string, object>();
-  places.set(kv, ofKv);
-  const found = ofKv.get(namespace) ?? {};
-  ofKv.set(namespace, found);
-  return found;
+export async function openParts(kv: Deno.Kv, options: EngineOptions): Promise<StoreParts> {
+  const { namespace = "events", notifier: wanted = "auto" } = options;
+  const { log = consoleSink, keepPayloads } = options;
+  // It may be another store's `kv`: that refuses the use of the queue.
+  const own = withoutGuard(kv);
+  const kind = wanted === "watch" ? wanted : await detectNotifier(own, namespace);
+  if (wanted === "enqueue" && kind !== "enqueue") {
+    throw new TypeError("Cannot open the event store: notifier 'enqueue' needs a KV with queues");
+  }
+  const notifier = createNotifier(kind, own, namespace, log);
+  const keys = storeKeys(namespace);
+  // Only a KV on this machine has a queue.
+  const marks = new CommitMarks(own, keys.commitMarks, kind !== "enqueue");
+  const commits = new GroupCommit(own, marks, notifier, new SharedEntries(keys));
+  return {
+    kv: own,
+    reader: guardKv(kv, namespace, kind === "enqueue"),
+    keys,
+    marks,
+    notifier,
+    commits,
+    locks: new KeyedLock(),
+    uploads: new Uploads(),
+    keepsPayloads: keepPayloads !== undefined,
+    log,
+  };
 }

@@ -1,18 +1,15 @@
-import {
-  type EventFilter,
-  type EventRef,
-  isOpen,
-  OPEN_STATES,
-  type OpenState,
-} from "../event_record.ts";
-import { refOf } from "./_layout.ts";
+import { CursorError, type Scan, type Visit } from "../engine.ts";
+import { type EventRef, isOpen, OPEN_STATES, type OpenState } from "../event_record.ts";
+import { eventOf, refOf } from "./_layout.ts";
 import {
   firstPlace,
   namedOpen,
   type OpenLimits,
   type OpenPlace,
   openRefs,
+  placeIn,
   refsOf,
+  textOfPlace,
 } from "./_open_events.ts";
 import type { StoreParts } from "./_parts.ts";
 import { isGap, list, type ListedEntry, readAll } from "./_reads.ts";
@@ -43,31 +40,19 @@ const encoder = new TextEncoder();
 /** The times between which events were received: from the first one on, and before the second. */
 type Range = readonly [from: number, before: number];
 
-/** The way through the events: its direction, the event behind which it begins, and its end. */
-export interface Way {
-  /** Set if the newest event comes first. */
-  readonly isNewestFirst?: boolean | undefined;
-  /** The place at which the same way has ended before: an event, even if it is gone by now, or a place in an index. */
+/** A place on the way: an event, even if it is gone by now, or one in the indexes of open events. */
+type Place = EventRef | OpenPlace;
+
+/** A scan whose place was read. */
+interface Way extends Omit<Scan, "after"> {
   readonly after?: Place | undefined;
-  /** Set if only open events are meant. */
-  readonly onlyOpen?: boolean | undefined;
-  /** Set if it has to begin soon, and so may come in the order of an index. */
-  readonly isLimited?: boolean | undefined;
 }
 
-/** A place on the way: an event that was read, or one in the indexes of open events. */
-export type Place = EventRef | OpenPlace;
-
-/** A record that is to be read, or none, and the place on the way. */
-interface Wanted {
+/** A record that is to be read, or was, or none, and the place on the way. */
+interface Step {
   readonly ref: EventRef | undefined;
   readonly place: Place;
-}
-
-/** A record that was read, or none, and the place on the way. */
-export interface Visit {
-  readonly entry: ListedEntry | undefined;
-  readonly place: Place;
+  readonly entry?: ListedEntry | undefined;
 }
 
 /**
@@ -87,43 +72,51 @@ export class EventScan {
     this.#parts = parts;
   }
 
-  /** Goes through the events that may match a filter: the oldest first, or the newest, and from a place on. */
-  async *visits(filter: EventFilter, way: Way): AsyncGenerator<Visit> {
-    const [from, before] = rangeOf(filter, way);
+  /**
+   * Goes through the events that may match a filter: the oldest first, or the newest, and from a place on.
+   *
+   * @throws {CursorError} If the scan begins behind something else than a place.
+   */
+  visits({ after, ...scan }: Scan): AsyncGenerator<Visit> {
+    return visitsOf(this.#steps({ ...scan, after: placeAt(after) }));
+  }
+
+  async *#steps(way: Way): AsyncGenerator<Step> {
+    const [from, before] = rangeOf(way);
     if (from >= before) return;
+    const { after, filter, isLimited, onlyOpen = false } = way;
     const { ids, state } = filter;
-    const { after, isLimited, onlyOpen = false } = way;
     if (after && !isEvent(after)) return yield* this.#read(namedOpen(this.#parts, after));
     if (ids) {
       const refs = await refsOf(this.#parts, [...new Set(ids)]);
-      return yield* this.#read(onWay(refs, filter, way));
+      return yield* this.#read(onWay(refs, way));
     }
     if (isOpen(filter) && isLimited) {
       const refs = await this.#few(filter.state);
-      if (refs) return yield* this.#read(onWay(refs, filter, way));
+      if (refs) return yield* this.#read(onWay(refs, way));
       // In the order of the indexes.
       if (!after) return yield* this.#read(namedOpen(this.#parts, firstPlace(filter.state)));
     } else if (isOpen(filter) || (onlyOpen && state === undefined)) {
-      return yield* this.#open(filter, way);
+      return yield* this.#open(way, isOpen(filter) ? [filter.state] : OPEN_STATES);
     }
-    yield* this.#inOrder(filter, way);
+    yield* this.#inOrder(way);
   }
 
   /** Reads open events in the order in which they were received. */
-  async *#open(filter: EventFilter, way: Way): AsyncGenerator<Visit> {
+  async *#open(way: Way, states: readonly OpenState[]): AsyncGenerator<Step> {
     let [rest, number] = [way, 0];
     if (way.isNewestFirst) {
       // A list of the last ones seldom needs more than these.
-      for await (const visit of this.#inOrder(filter, way)) {
-        yield visit;
-        rest = { ...way, after: visit.place };
+      for await (const step of this.#inOrder(way)) {
+        yield step;
+        rest = { ...way, after: step.place };
         if (++number >= NEWEST) break;
       }
       if (number < NEWEST) return;
     }
-    const refs = await openRefs(this.#parts, isOpen(filter) ? [filter.state] : OPEN_STATES, MANY);
-    if (refs) yield* this.#read(onWay(refs, filter, rest));
-    else yield* this.#inOrder(filter, rest);
+    const refs = await openRefs(this.#parts, states, MANY);
+    if (refs) yield* this.#read(onWay(refs, rest));
+    else yield* this.#inOrder(rest);
   }
 
   /** Finds the open events of a state; that there are too many to sort them for a page is remembered. */
@@ -135,15 +128,15 @@ export class EventScan {
   }
 
   /** Reads events in the order in which they were received: dead ones by their index. */
-  async *#inOrder(filter: EventFilter, way: Way): AsyncGenerator<Visit> {
+  async *#inOrder(way: Way): AsyncGenerator<Step> {
     const { keys } = this.#parts;
-    const range = rangeOf(filter, way);
-    if (filter.state !== "dead") return yield* this.#list(keys.eventsBetween(...range), way);
+    const range = rangeOf(way);
+    if (way.filter.state !== "dead") return yield* this.#list(keys.eventsBetween(...range), way);
     yield* this.#read(this.#list(keys.deadBetween(...range), way));
   }
 
   /** Lists the entries with the keys of events that are on the way. */
-  async *#list(selector: Deno.KvListSelector, way: Way) {
+  async *#list(selector: Deno.KvListSelector, way: Way): AsyncGenerator<Step> {
     const options = { reverse: way.isNewestFirst ?? false, batchSize: BATCH_SIZE };
     for await (const entry of list(this.#parts.kv, selector, options)) {
       const ref = refOf(entry.key);
@@ -152,11 +145,11 @@ export class EventScan {
   }
 
   /** Reads the records of events, some at a time. */
-  async *#read(wanted: Iterable<Wanted> | AsyncIterable<Wanted>): AsyncGenerator<Visit> {
-    let [page, refs]: [Wanted[], number] = [[], 0];
-    for await (const each of wanted) {
-      page.push(each);
-      if (each.ref) refs++;
+  async *#read(steps: Iterable<Step> | AsyncIterable<Step>): AsyncGenerator<Step> {
+    let [page, refs]: [Step[], number] = [[], 0];
+    for await (const step of steps) {
+      page.push(step);
+      if (step.ref) refs++;
       if (refs < BY_IDS && page.length < BATCH_SIZE) continue;
       yield* this.#readPage(page);
       [page, refs] = [[], 0];
@@ -164,15 +157,37 @@ export class EventScan {
     yield* this.#readPage(page);
   }
 
-  async *#readPage(page: readonly Wanted[]): AsyncGenerator<Visit> {
+  async *#readPage(page: readonly Step[]): AsyncGenerator<Step> {
     const { kv, keys } = this.#parts;
     const wanted = page.flatMap(({ ref }) => ref ? [keys.event(ref)] : []);
     const entries = (await readAll(kv, wanted)).values();
     for (const { ref, place } of page) {
       const entry = ref && entries.next().value!;
-      yield { entry: entry?.versionstamp ? entry as ListedEntry : undefined, place };
+      yield { ref, place, entry: entry?.versionstamp ? entry as ListedEntry : undefined };
     }
   }
+}
+
+async function* visitsOf(steps: AsyncIterable<Step>): AsyncGenerator<Visit> {
+  for await (const { entry, place } of steps) {
+    const event = entry && eventOf(entry);
+    const reachedAt = isEvent(place) ? place.receivedAt : undefined;
+    yield { event, place: textOf(place), reachedAt };
+  }
+}
+
+/** Writes a place as a text. */
+function textOf(place: Place): string {
+  return isEvent(place) ? `${place.receivedAt}:${place.id}` : textOfPlace(place);
+}
+
+/** Reads a place from a text: an event that it names may be gone. */
+function placeAt(text: string | undefined): Place | undefined {
+  if (text === undefined) return undefined;
+  const [, time, id] = /^(-?\d{1,16}(?:\.\d{1,16})?):(.*)$/s.exec(text) ?? [];
+  const place = id === undefined ? placeIn(text) : { id, receivedAt: Number(time) };
+  if (place) return place;
+  throw new CursorError(text);
 }
 
 /** Checks for the place of an event. */
@@ -181,8 +196,8 @@ function isEvent(place: Place | undefined): place is EventRef {
 }
 
 /** Narrows the times of a filter to those on the way that is left. */
-function rangeOf({ receivedAfter = 0, receivedBefore = Infinity }: EventFilter, way: Way): Range {
-  const { after, isNewestFirst } = way;
+function rangeOf({ filter, after, isNewestFirst }: Way): Range {
+  const { receivedAfter = 0, receivedBefore = Infinity } = filter;
   if (!isEvent(after)) return [receivedAfter, receivedBefore];
   return isNewestFirst
     ? [receivedAfter, Math.min(receivedBefore, after.receivedAt + 1)]
@@ -196,8 +211,8 @@ function isOnWay(ref: EventRef, { after, isNewestFirst = false }: Way): boolean 
 }
 
 /** Chooses the events that lie on a way, in its order. */
-function onWay(refs: readonly EventRef[], filter: EventFilter, way: Way): Wanted[] {
-  const [from, before] = rangeOf(filter, way);
+function onWay(refs: readonly EventRef[], way: Way): Step[] {
+  const [from, before] = rangeOf(way);
   const wanted = refs.filter((ref) =>
     ref.receivedAt >= from && ref.receivedAt < before && isOnWay(ref, way)
   ).sort(compareRefs);

@@ -1,7 +1,7 @@
 import { type LogSink, writeLog } from "../../../core/mod.ts";
 import { isTime, listOf, orNone, orNull, shape } from "../../../core/shape.ts";
 import { plannedDelay } from "../arrival.ts";
-import type { Engine } from "../engine.ts";
+import type { Due as FoundEvent, Engine } from "../engine.ts";
 import {
   type EventRecord,
   type EventRef,
@@ -72,6 +72,11 @@ interface ScheduleParts extends KvParts {
 /** An entry of the schedule. */
 export interface DueEntry extends ListedEntry {
   readonly value: ScheduleEntry | SharedEntry;
+}
+
+/** A due event, with the entry by which it was found. */
+export interface FoundDue extends FoundEvent {
+  readonly entry: DueEntry;
 }
 
 /** A part of the schedule. */

@@ -1,12 +1,12 @@
 import { checkPart } from "../../../core/check_options.ts";
 import { choiceOf, onDeploy, readEnv, VariableError, type Variables } from "../../../core/env.ts";
 import { type LogSink, reasonOf } from "../../../core/mod.ts";
+import { fileReason, watchFile } from "../database_file.ts";
 import type { EventStore } from "../event_store.ts";
 import type { DefinedStore, StoreDefinition } from "../store_definition.ts";
-import { answered, KV_TIMEOUT_MS, KvDatabase } from "./_kv_database.ts";
-import { fileReason, otherScheme, watchKvFile } from "./_kv_file.ts";
-import type { KvStoreOptions } from "./_open_parts.ts";
+import { answered, isRemoteKv, KV_TIMEOUT_MS, KvDatabase, otherScheme } from "./_kv_database.ts";
 import type { KvCommit } from "./_own_keys.ts";
+import type { KvStoreOptions } from "./_parts.ts";
 import { openEventStore } from "./open_event_store.ts";
 
 /** Place of a KV that the variables do not name. */
@@ -140,7 +140,7 @@ async function openPlace(place: KvPlace, log: LogSink): Promise<KvDatabase> {
   } catch (error) {
     throw await explain(error);
   }
-  const file = await watchKvFile(url, log);
+  const file = isInFile(url) ? await watchFile(url, log) : undefined;
   const openStore = onDeploy && url !== ":memory:" ? openShared : openEventStore;
   return new KvDatabase(kv, { notifier, openBy, explain, file, openStore, isOwn: true });
 }
@@ -170,8 +170,14 @@ async function unusable({ opened, url }: KvPlace, error: unknown): Promise<Error
   const where = url === undefined ? "the default database" : "the KV that KV_URL names";
   const reason = url === undefined
     ? reasonOf(error)
-    : await fileReason(url, error) ?? withoutUrl(reasonOf(error), url);
+    : (isInFile(url) ? await fileReason(url, error) : undefined) ??
+      withoutUrl(reasonOf(error), url);
   return new Error(`${where} cannot be used: ${reason}`, { cause: error });
+}
+
+/** Checks whether the place of a KV is the path of a file. */
+function isInFile(url: string | undefined): url is string {
+  return url !== undefined && url !== ":memory:" && !isRemoteKv(url);
 }
 
 /** Removes the URL from a reason: it may hold a password. */

@@ -31,5 +31,5 @@
 export type { KvCommit } from "./_own_keys.ts";
 export { kv } from "./kv_store.ts";
 export { listNamespaces } from "./namespaces.ts";
-export type { KvStoreOptions } from "./_open_parts.ts";
+export type { KvStoreOptions } from "./_parts.ts";
 export { openEventStore } from "./open_event_store.ts";

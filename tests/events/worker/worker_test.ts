@@ -621,7 +621,7 @@ Deno.test(
     assertEquals(jumps.map(({ level, byMs }) => [level, Math.round(Number(byMs) / 60_000)]), [
       ["warn", -60],
     ]);
-    const anew = records.filter(({ message }) => message.startsWith("schedule put right"));
+    const anew = records.filter(({ message }) => message.startsWith("schedule corrected"));
     assertEquals(anew.map(({ level, events }) => [level, events]), [["warn", 1]]);
   }),
 );

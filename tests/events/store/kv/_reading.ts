@@ -1,8 +1,8 @@
-import { readingOf } from "../../../../events/store/kv/_engine_reads.ts";
-import { openParts } from "../../../../events/store/kv/_open_parts.ts";
+import { openParts } from "../../../../events/store/kv/_parts.ts";
+import { engineOf } from "../../../../events/store/kv/kv_engine.ts";
 
-/** Opens the reading side of an engine on a KV, and its parts. */
+/** Opens an engine on a KV, and its parts. */
 export async function reading(kv: Deno.Kv, namespace = "events") {
   const parts = await openParts(kv, { namespace, notifier: "watch", log: () => {} });
-  return { engine: readingOf(parts), parts };
+  return { engine: engineOf(parts), parts };
 }

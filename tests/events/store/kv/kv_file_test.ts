@@ -59,7 +59,7 @@ for (const [what, loseAs] of Object.entries(LOSSES)) {
         await loseAs(`${folder}/kv.db`);
         await until(async () => !await app.isReady());
         assertEquals([await app.deliver("d2"), await app.deliver("d3")], [REFUSED, REFUSED]);
-        assertEquals(app.lines("file of the KV"), [["error", what.split(" ")[0]]]);
+        assertEquals(app.lines("file of the database"), [["error", what.split(" ")[0]]]);
       });
     },
   );

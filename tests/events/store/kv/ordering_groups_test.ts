@@ -3,16 +3,16 @@ import type { EventStore, Lease } from "../../../../events/mod.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
 import { testKv } from "../../../_kvs.ts";
 import { claimAll, claimOne, delivery, drain, idsOf } from "../_events.ts";
+import { repairGroups } from "../_tidying.ts";
 import { assertNothingWaits, countReads, keysOf, recordKey } from "./_keys.ts";
 import { loggedStore, withLoggedStore } from "./_stores.ts";
-import { repairGroups } from "../_tidying.ts";
 import { changeValue, damage, setNewer, setValue } from "./_values.ts";
 
 const GROUP: Deno.KvKey = ["events", "lane", "key"];
 
 const place = (seq: Deno.KvKeyPart): Deno.KvKey => ["events", "place", "key", seq];
 
-const MENDED = "ordering group damaged, put right";
+const MENDED = "ordering group damaged, repaired";
 const HELD = "ordering group held: a position cannot be read";
 
 /** Takes in events of one key, one after the other. */

@@ -1,24 +1,62 @@
-import { type LogSink, reasonOf, writeLog } from "../../../core/mod.ts";
+/**
+ * The file that an engine keeps its events in, if it is an SQLite file, as that of a Deno KV on this machine is: what is
+ * wrong with it, and what becomes of it while an app runs.
+ *
+ * @module
+ */
+import { mayHoldSecrets } from "../../core/hosts.ts";
+import { type LogSink, reasonOf, writeLog } from "../../core/mod.ts";
+import { NoDatabaseError } from "./store_definition.ts";
 
-/** Checks whether the place of a KV is the URL of a remote one. */
-export function isRemoteKv(place: string): boolean {
-  return /^https?:\/\//i.test(place);
+/** Beginning of every SQLite file. */
+const SQLITE_HEADER = "SQLite format 3\0";
+
+/**
+ * Checks that there is an SQLite file at a path. SQLite itself would create a missing one.
+ *
+ * @param what The kind of database, for the message: `KV`.
+ * @param path The path.
+ * @param create Set if one that is missing will be created.
+ * @throws {NoDatabaseError} If there is none, or it cannot be read.
+ */
+export async function checkDatabaseFile(
+  what: string,
+  path: string,
+  create: boolean,
+): Promise<void> {
+  if (path === ":memory:") {
+    throw new NoDatabaseError(`A ${what} in memory can be read only by its own process`);
+  }
+  // A path that does not exist may be a URL with a typing error.
+  const shown = mayHoldSecrets(path) ? "of that name" : path;
+  const header = await readHeader(path).catch((error) => {
+    if (create && error instanceof Deno.errors.NotFound) return SQLITE_HEADER;
+    if (error instanceof Deno.errors.NotFound) {
+      throw new NoDatabaseError(`There is no ${what} file ${shown}`);
+    }
+    throw new NoDatabaseError(`The ${what} file cannot be read: ${error.name}`);
+  });
+  if (header !== SQLITE_HEADER) {
+    throw new NoDatabaseError(`There is no ${what} in the file ${shown}`);
+  }
 }
 
-/** Finds the scheme of what cannot be the place of a KV: of another URL, or `kv:`, which only `--store` takes. */
-export function otherScheme(place: string): string | undefined {
-  return isRemoteKv(place) ? undefined : /^(?:kv:|\w+:(?=\/\/))/.exec(place)?.[0];
+async function readHeader(path: string): Promise<string> {
+  if (!(await Deno.stat(path)).isFile) return "";
+  using file = await Deno.open(path);
+  const bytes = new Uint8Array(SQLITE_HEADER.length);
+  const count = await file.read(bytes);
+  return new TextDecoder().decode(bytes.subarray(0, count ?? 0));
 }
 
 /**
- * Explains why a file cannot be used as a KV.
+ * Explains why a database cannot be opened at a path.
  *
- * @param path The place of the KV.
- * @param error The error of Deno.
- * @returns The reason; undefined if Deno's message is better.
+ * @param path The path.
+ * @param error The error of opening it.
+ * @returns The reason; undefined if the message of the error is better.
  */
 export async function fileReason(path: string, error: unknown): Promise<string | undefined> {
-  if (isRemoteKv(path)) return undefined;
   if (error instanceof Deno.errors.NotCapable) {
     return "its folder may not be read and written: allow that, with --allow-read and --allow-write of it";
   }
@@ -53,10 +91,10 @@ interface Watched {
 }
 
 /**
- * The file that an app's KV is in, and the write-ahead log beside it with the latest changes. If one is deleted
- * or replaced while the app runs, SQLite goes on with the old file, and what it stores is lost at the next start.
+ * The file of an app's database, and the write-ahead log beside it with the latest changes. If one is deleted or
+ * replaced while the app runs, SQLite goes on with the old file, and what it stores is lost at the next start.
  */
-export class KvFile {
+export class DatabaseFile {
   readonly #files: readonly Watched[];
   readonly #log: LogSink;
   #isGone = false;
@@ -76,7 +114,7 @@ export class KvFile {
    * @throws {Error} If one has been deleted or replaced.
    */
   check(): void {
-    if (this.#isGone) throw new Error("The file of the KV has been deleted or replaced");
+    if (this.#isGone) throw new Error("The file of the database has been deleted or replaced");
   }
 
   /** Stops looking at the files. */
@@ -93,11 +131,11 @@ export class KvFile {
     if (isGone === this.#isGone) return;
     this.#isGone = isGone;
     if (isGone) {
-      writeLog(this.#log, "error", "file of the KV deleted or replaced", {
+      writeLog(this.#log, "error", "file of the database deleted or replaced", {
         what,
         remedy: PUT_BACK,
       });
-    } else writeLog(this.#log, "warn", "file of the KV is back", {});
+    } else writeLog(this.#log, "warn", "file of the database is back", {});
   }
 }
 
@@ -114,24 +152,20 @@ async function whatBecameOf(file: Watched): Promise<"there" | "deleted" | "repla
 }
 
 /**
- * Watches the file of a KV that is open.
+ * Watches the file of a database that is open.
  *
- * @param kvUrl The value of `KV_URL`.
+ * @param path The path of the file.
  * @param log The log.
- * @returns The file; undefined if the KV is in none, or its file may not be read.
+ * @returns The file; undefined if there is none, or it may not be read.
  */
-export async function watchKvFile(
-  kvUrl: string | undefined,
-  log: LogSink,
-): Promise<KvFile | undefined> {
-  if (kvUrl === undefined || kvUrl === ":memory:" || isRemoteKv(kvUrl)) return undefined;
-  const first = await idIfReadable(kvUrl);
+export async function watchFile(path: string, log: LogSink): Promise<DatabaseFile | undefined> {
+  const first = await idIfReadable(path);
   if (!first) return undefined;
-  const files: Watched[] = [{ path: kvUrl, first }];
-  const path = `${kvUrl}-wal`;
-  const firstLog = await idIfReadable(path);
-  if (firstLog !== undefined) files.push({ path, first: firstLog ?? undefined });
-  return new KvFile(files, log);
+  const files: Watched[] = [{ path, first }];
+  const logPath = `${path}-wal`;
+  const firstLog = await idIfReadable(logPath);
+  if (firstLog !== undefined) files.push({ path: logPath, first: firstLog ?? undefined });
+  return new DatabaseFile(files, log);
 }
 
 /** As {@linkcode idOf}. Without the permission, looking would ask for it at the terminal. */
