@@ -36,7 +36,7 @@ import { wakeOf } from "./waits.ts";
 const CHECKED: CellKey = ["checked"];
 
 /** Options of {@linkcode createEventStore}: the ones that every store has, whatever its engine. */
-export type StoreOptions = Pick<EventStoreOptions, "retentionMs" | "keepPayloads" | "log">;
+type StoreOptions = Pick<EventStoreOptions, "retentionMs" | "keepPayloads" | "log">;
 
 const DOING = "open the event store";
 

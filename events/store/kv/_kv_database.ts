@@ -1,10 +1,10 @@
 import { withDeadline } from "../../../core/timeouts.ts";
+import type { DatabaseFile } from "../database_file.ts";
 import type { EventStore } from "../event_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
-import type { DatabaseFile } from "../database_file.ts";
 import type { Database } from "../store_definition.ts";
-import type { KvStoreOptions } from "./_parts.ts";
 import type { KvCommit } from "./_own_keys.ts";
+import type { KvStoreOptions } from "./_parts.ts";
 import { findLeftNamespaces, listNamespaces } from "./namespaces.ts";
 import { openEventStore } from "./open_event_store.ts";
 

@@ -5,8 +5,8 @@ import { fileReason, watchFile } from "../database_file.ts";
 import type { EventStore } from "../event_store.ts";
 import type { DefinedStore, StoreDefinition } from "../store_definition.ts";
 import { answered, isRemoteKv, KV_TIMEOUT_MS, KvDatabase, otherScheme } from "./_kv_database.ts";
-import type { KvStoreOptions } from "./_parts.ts";
 import type { KvCommit } from "./_own_keys.ts";
+import type { KvStoreOptions } from "./_parts.ts";
 import { openEventStore } from "./open_event_store.ts";
 
 /** Place of a KV that the variables do not name. */

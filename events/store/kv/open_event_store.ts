@@ -8,8 +8,8 @@ import {
 } from "../../../core/check_options.ts";
 import type { EventStore } from "../event_store.ts";
 import { createEventStore, STORE_OPTIONS } from "../open_store.ts";
-import type { KvStoreOptions } from "./_parts.ts";
 import type { KvCommit } from "./_own_keys.ts";
+import type { KvStoreOptions } from "./_parts.ts";
 import { openKvEngine } from "./kv_engine.ts";
 
 /**
