@@ -12,7 +12,7 @@ import type {
 } from "../engine.ts";
 import { TooLargeError } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
-import { forEffects } from "./_own_keys.ts";
+import { forEffects } from "./_kv_guard.ts";
 import { encodeValue } from "../value_codec.ts";
 import { takeIds, TURN } from "./_chosen_ids.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
