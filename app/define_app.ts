@@ -7,11 +7,6 @@ import {
   type HandlerOptions,
   type OwnEvents,
 } from "../events/mod.ts";
-import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
-import { kv, type KvCommit } from "../events/store/kv/mod.ts";
-import type { StoreDefinition } from "../events/store/store_definition.ts";
-import { HANDLES, NoHandler } from "../events/worker/event.ts";
-import { runOf } from "../events/worker/handler_run.ts";
 import {
   checkExpression,
   checkScheduleName,
@@ -20,8 +15,13 @@ import {
   type Schedule,
   type SlotPayload,
 } from "../events/schedules/mod.ts";
-import { checkPlatform } from "../webhook/platform.ts";
+import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
+import { kv, type KvCommit } from "../events/store/kv/mod.ts";
+import type { StoreDefinition } from "../events/store/store_definition.ts";
+import { HANDLES, NoHandler } from "../events/worker/event.ts";
+import { runOf } from "../events/worker/handler_run.ts";
 import type { Platform } from "../webhook/mod.ts";
+import { checkPlatform } from "../webhook/platform.ts";
 import { type AppDefinition, checkDefinition, type ScheduleOptions } from "./definition.ts";
 import {
   type AppContext,
@@ -127,10 +127,10 @@ export interface App<
    * Adds a schedule: at each time of a cron expression, its slots, there is an event for the handler, and one
    * only, however many instances run. It is an event like any other: it is tried again, and has a time limit
    * and a place in the store. The events of one schedule are handled one after the other, so a slow one delays
-   * the next. A slot that passed while no instance ran is made up. A new schedule begins now, and so does one
+   * the next. A slot that passed while no instance ran is handled later: it is made up. A new schedule begins now, and so does one
    * whose expression or time zone has changed.
    *
-   * @param name The name, which is the `type` of the events. Do not change it: it tells which slots are made already.
+   * @param name The name, which is the `type` of the events. Do not change it: the slots that were made are noted under it.
    * @param expression The cron expression: five fields, for minute, hour, day of the month, month and day of
    * the week, or a name such as `@daily`.
    * @param handler The handler.

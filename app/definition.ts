@@ -194,8 +194,8 @@ export interface ScheduleOptions extends HandlerOptions {
    */
   readonly timeZone?: string | undefined;
   /**
-   * Handling of the slots that passed while no instance of the app ran: `last` makes up the last one, `all`
-   * the last 100, and `none` nothing that is more than two minutes late.
+   * Handling of the slots that passed while no instance of the app ran: `last` handles the last one now, `all`
+   * the last 100, and `none` none that is more than two minutes late.
    *
    * @default {"last"}
    */

@@ -24,6 +24,9 @@ const NEXT = "a middleware has not called next(): call it, unless the event is t
  * event is tried again. If it returns without having called `next`, the event is ignored, like one that no
  * handler is for. If it has failed or waited before, it dies, and keeps its payload.
  *
+ * Of a handler's context it gets what does not write: effects, events and states belong to one handler each, and it
+ * runs around all of them.
+ *
  * @typeParam TParts The app's parts.
  * @typeParam TReader The reader of the store, `db`.
  * @category Apps

@@ -33,9 +33,12 @@ import { type CliWorld, UsageError } from "./_world.ts";
 /** Options that choose events. `--state` takes the states that the command applies to. */
 const FILTERS = {
   state: oneOf("STATE", "events in this state", STORED_STATES),
-  outcome: oneOf("OUTCOME", `events that ended so: ${OUTCOMES.join(", ")}`, OUTCOMES),
+  outcome: oneOf("OUTCOME", `events with this outcome: ${OUTCOMES.join(", ")}`, OUTCOMES),
   type: { value: "TYPE", about: "events of this type, such as push or issues.opened" },
-  source: { value: "NAME", about: "events of this product, intake or source of the app's own" },
+  source: {
+    value: "NAME",
+    about: "events of this product or intake, or of this source of the app",
+  },
   repository: { value: "NAME", about: "events of this repository, such as octocat/hello-world" },
   chat: numeric("ID", "events of this chat"),
   "ordering-key": { value: "KEY", about: "events with this ordering key" },
@@ -74,8 +77,11 @@ const OPTIONS = {
     "a URL with http or https",
     (text) => httpUrl(text)?.href,
   ),
-  intake: { value: "NAME", about: "the intake: of catch-up by default github, of states any" },
-  prefix: { value: "TEXT", about: "those whose keys or names begin with this" },
+  intake: {
+    value: "NAME",
+    about: "the intake; by default github for catch-up, and any for states",
+  },
+  prefix: { value: "TEXT", about: "only keys or names that begin with this" },
   max: numeric("N", "ask for N deliveries at most, by default 1000", 1, 99_999),
   pace: numeric("MS", "the milliseconds between two requests, by default 250", 0, MAX_PACE_MS),
   "dry-run": { about: "only say what would be done" },

@@ -6,7 +6,7 @@ import { confirmed } from "./_world.ts";
 const DISCARDING = "Delete for good what cannot be read, except for events?";
 
 /**
- * Checks a store: puts right what can be put right, and writes a line for each finding.
+ * Checks a store: repairs what it can, and writes a line for each finding.
  *
  * @returns False if there are values that cannot be decoded.
  */
@@ -41,7 +41,7 @@ function textOf(finding: CheckedPage["findings"][number]): string {
 function summaryOf(
   { read, groups, put_back: putBack, unreadable, discarded }: Readonly<Record<string, number>>,
 ): string[] {
-  const lines = [`${read} values read, ${putBack} events put back, ${groups} groups put right`];
+  const lines = [`${read} values read, ${putBack} events put back, ${groups} groups repaired`];
   if (discarded) lines.push(`${discarded} values deleted`);
   if (!unreadable) return lines;
   return [

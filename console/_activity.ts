@@ -1,5 +1,5 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
-import type { ConsoleRecords, NewConsoleRecord } from "../events/store/console_records.ts";
+import type { ConsoleRecords, NewConsoleRecord } from "../events/store/own_cells.ts";
 import {
   type AttemptedEvent,
   type AttemptOutcome,

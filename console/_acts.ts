@@ -1,12 +1,12 @@
 import { type LogSink, reasonOf, writeLog } from "../core/mod.ts";
 import { isCount, isOneOf, isText, isTime, orNone, shape } from "../core/shape.ts";
+import { STORED_STATES } from "../events/store/event_record.ts";
+import type { EventFilter, EventStore, StoredEvent } from "../events/store/mod.ts";
 import type {
   ConsoleRecordKey,
   ConsoleRecords,
   NewConsoleRecord,
-} from "../events/store/console_records.ts";
-import { STORED_STATES } from "../events/store/event_record.ts";
-import type { EventFilter, EventStore, StoredEvent } from "../events/store/mod.ts";
+} from "../events/store/own_cells.ts";
 import { stepsOf } from "./_act_steps.ts";
 import { aboutOf, eventsIn, recordOf } from "./_format.ts";
 import { type ActKind, type ActQuery, askedAtOf, KINDS, kindsFor } from "./_query.ts";

@@ -113,7 +113,7 @@ export interface ParsedDelivery
   extends Pick<Delivery, "type" | "action" | "repository" | "chat" | "sender"> {
   /**
    * Sender's id of the delivery, the same when it is sent again: up to 128 letters, digits, `_`, `.`, `:`
-   * and `-`. Without one, nobody can tell a delivery that is sent twice.
+   * and `-`. Without one, a delivery that is sent twice makes two events.
    */
   readonly deliveryId?: string | undefined;
   /**

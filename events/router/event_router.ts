@@ -74,8 +74,12 @@ export interface RouterTypes<TPlatform, TTx, TReader> {
    * @default {undefined} Payloads are JSON objects.
    */
   readonly platform?: TPlatform | undefined;
-  /** Store of the events, or what makes it, such as `kv()`. */
-  readonly store: EventStore<TTx, TReader> | StoreDefinition<TTx, TReader>;
+  /**
+   * Store of the events, or its value in an app, such as `kv()`.
+   *
+   * @default {undefined} The handlers are for any store: `db` and the commit have the type `unknown`.
+   */
+  readonly store?: EventStore<TTx, TReader> | StoreDefinition<TTx, TReader> | undefined;
 }
 
 /**
@@ -207,29 +211,27 @@ const HANDLER_CHECKS = { id: checkId, timeoutMs: wholeNumber({ max: MAX_TIMER_MS
 const NAME = /^[\w.:-]{1,202}$/;
 
 /**
- * Creates a router for the events of one queue.
+ * Creates a router: a handler that hands each event to those registered for its type. An app of `defineApp` has one,
+ * `bot.on`. You need this in an app that is composed by hand, or for handlers that several apps share:
+ * `bot.onAny(router.handle, { id: "shared" })`.
  *
  * @typeParam TEvents The payloads by type: {@linkcode GithubEvents}, {@linkcode GitlabEvents},
  * {@linkcode ForgeEvents}, {@linkcode TelegramEvents} or your own. By default there may be events of any name,
  * and payloads are JSON objects.
  * @typeParam TContext The context that its handlers get, such as `ContextOf<typeof bot>`. By default it is that of
  * any store.
- * @param options Its treatment of events without a handler.
+ * @param options `strict`: false ignores events without a handler, true gives them up.
  * @returns The router, without handlers.
  * @throws {TypeError} If an option has the wrong type.
  *
  * @example
  * ```ts
- * import { createEventRouter, openEventStore, startWorker, writeLog } from "@org/edge-base";
+ * import { createEventRouter, writeLog } from "@org/edge-base";
  * import type { GithubEvents } from "@org/edge-base/router";
  *
  * const router = createEventRouter<GithubEvents>()
  *   .on("push", ({ payload }, { log }) => writeLog(log, "info", "pushed", { ref: payload.ref }))
  *   .onAny(({ type, sender }, { log }) => writeLog(log, "info", "received", { type, sender }));
- *
- * using kv = await Deno.openKv(":memory:");
- * const worker = startWorker(await openEventStore(kv), router.handle);
- * await worker.stop();
  * ```
  *
  * @category Handlers
@@ -239,14 +241,37 @@ export function createEventRouter<
   TContext extends HandlerContext = HandlerContext,
 >(options?: RouterOptions): EventRouter<TEvents, TContext>;
 /**
- * Creates a router whose handlers are typed by the values of a store and a platform.
+ * Creates a router whose handlers are typed by values: payloads by the platform; `settleWith`, `checkpoint` and `db` by
+ * the store. They are not used otherwise: the router's events come from the worker that it is given to.
  *
  * @typeParam TTx The commit or transaction of the store, for effects.
  * @typeParam TReader The reader of the store, `db`.
  * @typeParam TPlatform The platform.
- * @param options The store, the platform, and its treatment of events without a handler.
+ * @param options The platform, the store, and `strict`: false ignores events without a handler, true gives them up.
  * @returns The router, without handlers.
  * @throws {TypeError} If an option has the wrong type.
+ *
+ * @example
+ * ```ts
+ * import { createEventRouter, github, openEventStore, startWorker } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * using kv = await Deno.openKv(":memory:");
+ * const store = await openEventStore(kv);
+ * const router = createEventRouter({ platform: github(), store })
+ *   .on("push", ({ payload }, { settleWith }) => {
+ *     settleWith((commit) => commit.set(["last"], payload.ref));
+ *   });
+ * const worker = startWorker(store, router.handle);
+ *
+ * const ids = { platform: "forge", source: "github", deliveryId: "72d3162e" };
+ * const payload = { ref: "main" };
+ * const body = new TextEncoder().encode(JSON.stringify(payload));
+ * await store.accept({ ...ids, type: "push", body, payload });
+ * await worker.poll();
+ * assertEquals((await kv.get(["last"])).value, "main");
+ * await worker.stop();
+ * ```
  */
 export function createEventRouter<
   TTx,

@@ -14,7 +14,7 @@ export interface SlotPayload {
   readonly name: string;
   /** Time of the slot, in UTC: `2026-11-23T07:00:00Z`. An attempt may come later. */
   readonly at: string;
-  /** Set if the slot was missed, and made up over two minutes late. */
+  /** Set if the slot was missed, and its event was made over two minutes late. */
   readonly madeUp: boolean;
 }
 

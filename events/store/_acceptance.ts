@@ -15,11 +15,20 @@ import {
   redelivered,
   replayed,
 } from "./arrival.ts";
-import type { Applied, Bytes, CellKey, Change, Moment, Put, Stored, Unreadable } from "./engine.ts";
+import {
+  type Applied,
+  type Bytes,
+  type CellKey,
+  type Change,
+  type Moment,
+  type Put,
+  type Stored,
+  UndecodableError,
+  type Unreadable,
+} from "./engine.ts";
 import { type Delivery, type EventRecord, isEventId, wrongMemberOf } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
 import { findEvent, newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
-import { UndecodableError } from "./value_codec.ts";
 
 /** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */
 const TURN = { withinMs: 4_500 } as const;

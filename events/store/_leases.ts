@@ -46,6 +46,8 @@ type LeaseOperations<TTx> = Pick<
   | "bury"
 >;
 
+type CompleteOptions<TTx> = NonNullable<Parameters<EventStore<TTx>["complete"]>[1]>;
+
 /** A change of a leased event, with what its handler has added. */
 interface NotedChange<TTx> extends NoteOptions {
   /** Makes the record after. */
@@ -76,6 +78,22 @@ export function leaseOperations<TTx>(
     }
   }
 
+  /** Settles an event that is done, with what its handler has added, and keeps its payload. */
+  async function isCompleted(
+    lease: Lease,
+    after: EventRecord,
+    added: CompleteOptions<TTx>,
+  ): Promise<boolean> {
+    const { withinMs, outcome } = added;
+    const options = kept.isOn ? { withinMs, ...keeping(core, kept, lease, after) } : { withinMs };
+    const transition = (record: EventRecord) => completed(record, after.settledAt!, outcome);
+    const isDone = hasAdded(added)
+      ? await note(core, emitter, lease, { ...added, transition, options }) !== null
+      : await isSettled(lease, after, options);
+    if (isDone) kept.look();
+    return isDone;
+  }
+
   return {
     async load({ record }) {
       const { payload, id, state } = record;
@@ -103,21 +121,13 @@ export function leaseOperations<TTx>(
       return found?.record && isSameLease(held, found.record) ? found : null;
     },
 
-    async complete(lease, { effects, emits, wakes, cells, withinMs, outcome } = {}) {
-      const now = engine.now();
-      const after = completed(lease.record, now, outcome);
+    complete(lease, options = {}) {
+      const after = completed(lease.record, engine.now(), options.outcome);
       // A cancelled event has no effects, emits nothing and wakes nobody.
-      if (after.state !== "done") return await isSettled(lease, after);
-      const options = kept.isOn ? { withinMs, ...keeping(core, kept, lease, after) } : { withinMs };
-      let isDone: boolean;
-      if (!effects && !emits && !wakes && !cells) isDone = await isSettled(lease, after, options);
-      else {
-        const transition = (record: EventRecord) => completed(record, now, outcome);
-        const change = { effects, emits, wakes, cells, transition, options };
-        isDone = await note(core, emitter, lease, change) !== null;
+      if (after.state === "done" && (kept.isOn || hasAdded(options))) {
+        return isCompleted(lease, after, options);
       }
-      if (isDone) kept.look();
-      return isDone;
+      return isSettled(lease, after, { withinMs: options.withinMs });
     },
 
     retry(lease, delayMs, error, { reason } = {}) {
@@ -134,6 +144,11 @@ export function leaseOperations<TTx>(
       return await isBuried(core, emitter, lease, dead);
     },
   };
+}
+
+/** Checks whether a handler has added something to the change that settles its event. */
+function hasAdded({ effects, emits, wakes, cells }: CompleteOptions<unknown>): boolean {
+  return Boolean(effects || emits || wakes || cells);
 }
 
 /** Checks whether a change was made. Throws the error of its effects. */

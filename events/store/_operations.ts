@@ -1,53 +1,24 @@
 /**
- * The operations of somebody who runs a store, also while apps use it: lists, counts, and changes of many events. Each
+ * The operations of somebody who runs a store, also while apps use it: counts, and changes of many events. Each
  * event is changed by a change of its own, if it is still as it was found.
  *
  * @module
  */
-import { checkInteger, checkObject, met } from "../../core/check_options.ts";
 import { Pool } from "../../core/pool.ts";
 import { untilDone } from "../../core/tries.ts";
 import { firstOf } from "./_batches.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
+import { checkChoice, find, type FoundEvent, listEvents, matches } from "./_lists.ts";
 import { NEXT_IS_DUE, settle } from "./_settlement.ts";
 import { leavingName } from "./_waits.ts";
-import {
-  CursorError,
-  type Engine,
-  type Scan,
-  type Stored,
-  type Unreadable,
-  type Visit,
-} from "./engine.ts";
-import {
-  type BulkOptions,
-  type BulkResult,
-  checkChoice,
-  checkFilter,
-  type EventList,
-  type EventOperations,
-  type ListOptions,
-  matches,
-} from "./event_operations.ts";
-import { type EventFilter, type EventRecord, isOpen, type StoredEvent } from "./event_record.ts";
+import type { Engine, Scan, Stored, Visit } from "./engine.ts";
+import { type EventFilter, type EventRecord, isOpen } from "./event_record.ts";
+import type { BulkOptions, BulkResult, EventOperations } from "./event_store.ts";
 import { cancelled, cancelledAlone, cancelRequested, isCancelRequested } from "./settlement.ts";
 import { findEvent, type StoreCore } from "./store_core.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
 const CONCURRENCY = 100;
-
-/** The number of steps without an event that may be made for each record that may be read. */
-const PASSED_OVER = 20;
-
-const LISTING = "list the events";
-
-/** An event as it was found. */
-interface FoundEvent {
-  readonly stored: Stored | Unreadable;
-  readonly event: StoredEvent;
-  /** The place at which it was found. */
-  readonly place: string;
-}
 
 /** Changes an event that was found; false if it is not meant, or not any more. */
 type ChangeFound = (found: FoundEvent) => boolean | Promise<boolean>;
@@ -81,7 +52,7 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
   ): Promise<BulkResult> {
     checkChoice(doing, filter, options);
     const work = new Work(options, filter.ids);
-    await changeEach(findAll(engine, filter, work, way), change, work);
+    await changeEach(find(engine, filter, work, way), change, work);
     return work.result;
   }
 
@@ -102,7 +73,7 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
       const counts = { queued: 0, running: 0, parked: 0, done: 0, dead: 0, unreadable: 0 };
       let oldestWaitingAt: number | null = null;
       let dueLater = 0;
-      for await (const { event } of findAll(engine, filter, new Work(options))) {
+      for await (const { event } of find(engine, filter, new Work(options))) {
         counts[event.state]++;
         if (event.state !== "queued") continue;
         const now = engine.now();
@@ -116,7 +87,7 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
       checkChoice("replay events", filter, options);
       const work = new Work(options, filter.ids);
       const meant = replayableOf(filter);
-      const found = findAll(engine, meant, work);
+      const found = find(engine, meant, work);
       if (options.dryRun) await changeEach(found, (each) => canBeReplayed(kept, each), work);
       else await replayEach(found, (id) => replay(id, (record) => matches(record, meant)), work);
       return work.result;
@@ -148,158 +119,6 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
   };
 }
 
-function listEvents(engine: Engine, options: ListOptions): EventList {
-  checkObject(LISTING, options);
-  checkFilter(LISTING, options, ["order", "limit", "maxReads", "maxMs", "cursor"]);
-  const { order = "oldest", limit = Infinity, maxReads = Infinity, maxMs = Infinity, cursor } =
-    options;
-  for (const [name, value] of Object.entries({ limit, maxReads, maxMs })) {
-    if (value !== Infinity) checkInteger(LISTING, name, value, { max: Number.MAX_SAFE_INTEGER });
-  }
-  if (order !== "oldest" && order !== "newest") {
-    throw new TypeError(
-      `Cannot ${LISTING}: 'order' must be "oldest" or "newest", got ${met(order)}`,
-    );
-  }
-  const after = cursor === "" ? undefined : cursor;
-  if (after !== undefined && (typeof after !== "string" || !after.isWellFormed())) {
-    throw new CursorError(after);
-  }
-  const reads = new Reads(maxReads, maxMs);
-  const visits = engine.scan({
-    ...{ filter: wellFormed(options), after },
-    ...{ isNewestFirst: order === "newest", isLimited: reads.isLimited },
-  });
-  return new EventPage(find(visits, options, undefined, reads), limit, reads, after);
-}
-
-/** Finds all events that match a filter, until the work is ended. */
-function findAll(
-  engine: Engine,
-  filter: EventFilter,
-  work: Work,
-  way?: Partial<Scan>,
-): AsyncGenerator<FoundEvent> {
-  return find(engine.scan({ ...way, filter: wellFormed(filter) }), filter, work);
-}
-
-/** Leaves ids out of a filter that no event has: each text that an engine gets is well-formed. */
-function wellFormed(filter: EventFilter): EventFilter {
-  const { ids } = filter;
-  return ids ? { ...filter, ids: ids.filter((id) => id.isWellFormed()) } : filter;
-}
-
-/** Finds the events that match a filter among those that a scan comes by. */
-async function* find(
-  visits: AsyncIterable<Visit>,
-  filter: EventFilter,
-  work?: Work,
-  reads?: Reads,
-): AsyncGenerator<FoundEvent> {
-  for await (const visit of visits) {
-    const { event: stored, place } = visit;
-    if (work?.ended) return;
-    if (stored) work?.sawOne();
-    if (reads && !reads.add(visit)) return;
-    if (!stored) continue;
-    const event = storedEventOf(stored);
-    if (matches(event, filter)) yield { stored, event, place };
-  }
-}
-
-/** Makes the event that a caller gets. */
-function storedEventOf(stored: Stored | Unreadable): StoredEvent {
-  if (stored.record) return stored.record;
-  const { id, receivedAt } = stored;
-  return { id, receivedAt, state: "unreadable" };
-}
-
-/** A limited number of reads, and how far they have got. */
-class Reads {
-  /** The step of the scan that was made last, whether an event matched there or not. */
-  last: Visit | undefined;
-  /** Set if the search has ended before the last event. */
-  isCut = false;
-  /** Set if there is a limit. */
-  readonly isLimited: boolean;
-  readonly #until: number;
-  #left: number;
-  #toPassOver: number;
-
-  /**
-   * @param max The largest number of reads.
-   * @param maxMs The time after which no more is read, in milliseconds.
-   */
-  constructor(max: number, maxMs: number) {
-    this.isLimited = max !== Infinity || maxMs !== Infinity;
-    this.#until = performance.now() + maxMs;
-    this.#left = max;
-    this.#toPassOver = PASSED_OVER * max;
-  }
-
-  /** Notes a step, with an event or without; false if it is one too many. */
-  add(visit: Visit): boolean {
-    this.isCut = this.#left <= 0 || this.#toPassOver <= 0 ||
-      (this.last !== undefined && performance.now() > this.#until);
-    if (this.isCut) return false;
-    if (visit.event) this.#left--;
-    else this.#toPassOver--;
-    this.last = visit;
-    return true;
-  }
-}
-
-const END: IteratorReturnResult<undefined> = { done: true, value: undefined };
-
-/** The events of one list, and the place where another one can continue it. */
-class EventPage implements EventList {
-  cursor: string | undefined;
-  readonly #found: AsyncGenerator<FoundEvent>;
-  readonly #reads: Reads;
-  #left: number;
-  #isEnded = false;
-
-  constructor(
-    found: AsyncGenerator<FoundEvent>,
-    limit: number,
-    reads: Reads,
-    cursor: string | undefined,
-  ) {
-    this.cursor = cursor;
-    this.#found = found;
-    this.#reads = reads;
-    this.#left = limit;
-  }
-
-  get reachedAt(): number | undefined {
-    return this.#reads.last?.reachedAt;
-  }
-
-  async next(): Promise<IteratorResult<StoredEvent, undefined>> {
-    if (this.#isEnded) return END;
-    const { done, value } = await this.#found.next().catch((error) => {
-      // The list is not at its end: its cursor stays.
-      this.#isEnded = true;
-      throw error;
-    });
-    // Behind the last event of a full page, one more tells whether there are any.
-    if (done) this.cursor = this.#reads.isCut ? this.#reads.last?.place : undefined;
-    if (done || this.#left-- <= 0) return await this.return();
-    this.cursor = value.place;
-    return { done: false, value: value.event };
-  }
-
-  async return(): Promise<IteratorReturnResult<undefined>> {
-    this.#isEnded = true;
-    await this.#found.return(undefined);
-    return END;
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-}
-
 /** Finds the time since which a queued event waits that is due: planned waits do not count. */
 function waitsSince({ receivedAt, plannedMs = 0, quiet }: EventRecord, now: number): number {
   return Math.min(receivedAt + plannedMs + (quiet?.waitedMs ?? 0), now);
@@ -328,10 +147,14 @@ class Work {
     return { changed: this.#changed, left: [...this.#left] };
   }
 
-  /** Counts an event that was read. */
-  sawOne(): void {
-    this.#seen++;
-    this.#report();
+  /** Counts an event that was read; false once the work is to end. */
+  add({ event }: Visit): boolean {
+    if (this.ended) return false;
+    if (event) {
+      this.#seen++;
+      this.#report();
+    }
+    return true;
   }
 
   /** Counts an event that was changed. */

@@ -9,8 +9,9 @@ import type { KeptPayloads } from "./_kept_payloads.ts";
 import { answerCell, answers, arriving, restoreWake } from "./_waits.ts";
 import { imported } from "./arrival.ts";
 import { type CellChange, type CellKey, type Engine, TooLargeError } from "./engine.ts";
-import type { EventOperations, RestoreOutcome } from "./event_operations.ts";
 import type { PayloadRef } from "./event_record.ts";
+import type { EventOperations, RestoreOutcome } from "./event_store.ts";
+import { scheduleKey, scheduleNotes } from "./own_cells.ts";
 import {
   checkedEntry,
   checkedEvent,
@@ -19,7 +20,6 @@ import {
   type PortableEvent,
   type PortableRecord,
 } from "./portable_event.ts";
-import { scheduleKey, scheduleNotes } from "./schedule_notes.ts";
 import { newPayloadRef, type StoreCore } from "./store_core.ts";
 import { entryUntil, listStates, stateChange, stateKey } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";

@@ -18,9 +18,16 @@ import { isCount, isText, isTime, orNone, shape } from "../../core/shape.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
-import type { Cell, CellChange, CellKey, Move, Stored } from "./engine.ts";
-import type { EventOperations } from "./event_operations.ts";
+import {
+  type Cell,
+  type CellChange,
+  type CellKey,
+  type Move,
+  type Stored,
+  UndecodableError,
+} from "./engine.ts";
 import { type EndedWait, type EventRecord, type EventRef, isEventRef } from "./event_record.ts";
+import type { EventOperations } from "./event_store.ts";
 import {
   checkRoomFor,
   isCancelRequested,
@@ -30,7 +37,6 @@ import {
   waited,
 } from "./settlement.ts";
 import type { StoreCore } from "./store_core.ts";
-import { UndecodableError } from "./value_codec.ts";
 import { type UntakenAnswer, type Wait, WaitRefusedError, type Wake } from "./waits.ts";
 
 /** The kind of the cells of names. */

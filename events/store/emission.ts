@@ -8,8 +8,7 @@ import { createHash } from "node:crypto";
 import { checkFilled, checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 import type { SettlementRoom } from "./engine.ts";
-import type { EventChat, EventRepository, EventSender } from "./event_record.ts";
-import type { EventRecord } from "./event_record.ts";
+import type { EventChat, EventRecord, EventRepository, EventSender } from "./event_record.ts";
 import { isAction } from "./processes.ts";
 
 /** The platform of the events that an app emits, in their records and metrics. */

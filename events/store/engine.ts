@@ -615,3 +615,13 @@ export class ClosedError extends Error {
     super("The store is closed", { cause });
   }
 }
+
+/** Thrown when an operation depends on a value that cannot be decoded. The value is left as it is. */
+export class UndecodableError extends Error {
+  override readonly name = "UndecodableError";
+
+  /** @param what The value, for people: `the note of a schedule`. */
+  constructor(what: string) {
+    super(`Cannot read ${what}: another version wrote it, or it is damaged. It is left as it is`);
+  }
+}

@@ -10,7 +10,6 @@
  */
 import { checkFunction, checkOptions } from "../../core/check_options.ts";
 import { reasonOf } from "../../core/text_of.ts";
-import { inOrder, lineOf } from "./event_lines.ts";
 import type {
   EndedWait,
   EventFilter,
@@ -19,7 +18,7 @@ import type {
   StoredEvent,
 } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { type PortableEvent, portableOf } from "./portable_event.ts";
+import { inOrder, lineOf, type PortableEvent, portableOf } from "./portable_event.ts";
 import { inBatchOf, unparked } from "./settlement.ts";
 
 /** The number of events that are read again at a time. */

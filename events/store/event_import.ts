@@ -1,23 +1,28 @@
 import { checkFunction, checkOptions, checkSignal } from "../../core/check_options.ts";
 import { reasonOf } from "../../core/text_of.ts";
+import type { BulkOptions, EventStore } from "./event_store.ts";
 import {
   inOrder,
   itemOfLine,
-  type Line,
   LINE_START,
-  linesOf,
-  MAX_LINE_BYTES,
-  untilAborted,
-} from "./event_lines.ts";
-import type { BulkOptions } from "./event_operations.ts";
-import type { EventStore } from "./event_store.ts";
-import type { PortableEntry, PortableEvent } from "./portable_event.ts";
+  type PortableEntry,
+  type PortableEvent,
+} from "./portable_event.ts";
 
 /** The bytes of an empty line: tab, carriage return and space. */
 const BLANKS: readonly number[] = [9, 13, 32];
 
 /** The number of failures that a result describes. */
 const MAX_FAILURES = 100;
+
+/** The largest line: a record and the largest payload, each byte of which may take two. */
+const MAX_LINE_BYTES = 134_217_728;
+
+const LINE_FEED = 10;
+
+const encoder = new TextEncoder();
+
+const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
  * The result of an import: the number of lines by what became of them.
@@ -178,8 +183,6 @@ class Import {
   }
 }
 
-const decoder = new TextDecoder("utf-8", { fatal: true });
-
 function newCounts(): { imported: number; known: number; expired: number } {
   return { imported: 0, known: 0, expired: 0 };
 }
@@ -207,4 +210,90 @@ function noExport(line: number, cause: unknown): Error {
       `Line ${line}: ${reasonOf(cause)}`,
     { cause },
   );
+}
+
+/** A line of a stream, of which no more than one line and one chunk are in memory. */
+export interface Line {
+  /** Its number, from 1. */
+  readonly number: number;
+  /** Its bytes without the line break; null if it is too long, and was passed over. */
+  readonly bytes: Uint8Array | null;
+}
+
+/**
+ * Splits a stream into lines, whatever its chunks are.
+ *
+ * @param chunks The stream.
+ * @param maxBytes The largest line.
+ */
+export async function* linesOf(
+  chunks: AsyncIterable<Uint8Array | string>,
+  maxBytes: number,
+): AsyncGenerator<Line> {
+  let number = 1;
+  let [parts, size]: [Uint8Array[], number] = [[], 0];
+  const add = (part: Uint8Array) => {
+    size += part.byteLength;
+    if (size > maxBytes) parts = [];
+    else if (part.byteLength > 0) parts.push(part);
+  };
+  for await (const chunk of chunks) {
+    let rest = typeof chunk === "string" ? encoder.encode(chunk) : chunk;
+    for (let end; (end = rest.indexOf(LINE_FEED)) >= 0; rest = rest.subarray(end + 1)) {
+      add(rest.subarray(0, end));
+      yield { number: number++, bytes: size > maxBytes ? null : joined(parts, size) };
+      [parts, size] = [[], 0];
+    }
+    // A copy: the stream may use its buffer again.
+    add(rest.slice());
+  }
+  if (size > 0) yield { number, bytes: size > maxBytes ? null : joined(parts, size) };
+}
+
+/**
+ * Reads a source until a signal, also while it waits for more.
+ *
+ * @param source The source.
+ * @param signal The signal.
+ */
+async function* untilAborted<T>(
+  source: AsyncIterable<T>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<T> {
+  if (!signal) return yield* source;
+  const iterator = source[Symbol.asyncIterator]();
+  let isEnded = false;
+  try {
+    while (!signal.aborted) {
+      const next = await orAborted(iterator.next(), signal);
+      isEnded = next?.done ?? false;
+      if (!next || next.done) return;
+      yield next.value;
+    }
+  } finally {
+    // Not awaited after a signal: it ends no sooner than what is waited for.
+    const returned = isEnded ? undefined : iterator.return?.();
+    if (signal.aborted) returned?.catch(() => {});
+    else await returned;
+  }
+}
+
+/** Waits for a value; undefined if the signal comes first. */
+function orAborted<T>(value: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const end = () => resolve(undefined);
+    signal.addEventListener("abort", end, { once: true });
+    value.then(resolve, reject).finally(() => signal.removeEventListener("abort", end));
+  });
+}
+
+function joined(parts: readonly Uint8Array[], size: number): Uint8Array {
+  if (parts.length === 1) return parts[0]!;
+  const line = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    line.set(part, at);
+    at += part.byteLength;
+  }
+  return line;
 }

@@ -14,7 +14,7 @@ export type {
   EventOperations,
   EventStats,
   ListOptions,
-} from "./event_operations.ts";
+} from "./event_store.ts";
 export type {
   AcceptResult,
   EventStoreOptions,
@@ -34,7 +34,7 @@ export {
 export type { CommitEffects, EventStore, NoteOptions, NotPromise } from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";
 export type { BoundedCount, CheckedPage, Counts, SettlementRoom } from "./engine.ts";
-export type { StoreInspector } from "./store_inspector.ts";
+export type { StoreInspector } from "./event_store.ts";
 export { exportEvents } from "./event_export.ts";
 export { importEvents, type ImportResult } from "./event_import.ts";
 export type { PortableEntry, PortableEvent } from "./portable_event.ts";

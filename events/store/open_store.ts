@@ -13,15 +13,15 @@ import { Claims } from "./_claims.ts";
 import { Emitter } from "./_emit.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
+import { storeInspector } from "./_lists.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { answers, wake } from "./_waits.ts";
 import { corrected, foundAgain } from "./arrival.ts";
-import { consoleRecords } from "./console_records.ts";
 import type { CellKey, CheckedPage, Engine } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
+import { consoleRecords, scheduleNotes } from "./own_cells.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
-import { scheduleNotes } from "./schedule_notes.ts";
 import {
   checkKeepPayloads,
   DEFAULT_RETENTION_MS,
@@ -29,7 +29,6 @@ import {
   type StoreCore,
   type StoreListener,
 } from "./store_core.ts";
-import { storeInspector } from "./store_inspector.ts";
 import { listStates, readState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 

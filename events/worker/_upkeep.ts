@@ -178,7 +178,7 @@ export class Upkeep {
       throw error;
     });
     if (events === 0) return;
-    writeLog(log, "warn", "schedule put right: a clock was ahead", { events });
+    writeLog(log, "warn", "schedule corrected: a clock was ahead", { events });
     wake();
   }
 

@@ -249,7 +249,7 @@ export type EventHandler<TPayload = JsonObject, TContext extends HandlerContext 
 /** Key of a {@linkcode DescribedHandler}. */
 export const HANDLES = Symbol("handles");
 
-/** A handler of a router or an app, which tells what events it has handlers for. */
+/** A handler of a router or an app, which lists the events that it has handlers for. */
 export interface DescribedHandler extends EventHandler {
   /** Lists the events. */
   readonly [HANDLES]?: (() => readonly HandledEvents[]) | undefined;

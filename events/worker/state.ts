@@ -1,6 +1,6 @@
+import type { CellChange, SettlementRoom } from "../store/engine.ts";
 import type { HandlerState, SetStateOptions, StateOptions, StoredState } from "../store/mod.ts";
 import { StateConflictError } from "../store/mod.ts";
-import type { CellChange, SettlementRoom } from "../store/engine.ts";
 import {
   checkState,
   entryOf,

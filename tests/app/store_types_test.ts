@@ -108,6 +108,12 @@ Deno.test("a store given by value types all that works with it", () => {
       typed(() => db.get(["names"]));
     });
   bot.onAny(router.handle, { id: "router" });
+  // For any store.
+  bot.onOther(
+    createEventRouter({ platform: github() })
+      .on("push", ({ payload }, { db }) => typed(payload.ref, db)).handle,
+    { id: "any" },
+  );
   typed(async () => {
     await openApp(bot, { store: sql() });
     // @ts-expect-error: another store than the app's.

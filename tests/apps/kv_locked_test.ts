@@ -1,13 +1,13 @@
 import { assertEquals, assertGreaterOrEqual } from "@std/assert";
+import { follow } from "../../dev/harness/follow_app.ts";
+import { until } from "../../dev/harness/until.ts";
+import { decodeValue } from "../../events/store/kv/value_codec.ts";
 import { openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { assertWithin } from "../_within.ts";
-import { until } from "../../dev/harness/until.ts";
 import { APP_NEEDS, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { type Answer, ANSWERED_WITHIN_MS, assertUnavailable, deliver } from "./_deliver.ts";
-import { follow } from "../../dev/harness/follow_app.ts";
-import { decodeValue } from "../../events/store/value_codec.ts";
 
 /** Time that another process holds the lock: longer than a sender waits, 10 s. */
 const LOCKED_MS = 14_000;

@@ -1,5 +1,5 @@
 import type { EventRecord } from "../../events/mod.ts";
-import { encodeValue } from "../../events/store/value_codec.ts";
+import { encodeValue } from "../../events/store/kv/value_codec.ts";
 
 const MAIN = new URL("../../cli/main.ts", import.meta.url).href;
 

@@ -11,7 +11,7 @@ testCli("events doctor puts back what nothing leads to", async ({ cli, store, kv
   for (const key of await keysOf(kv, "due")) await kv.delete(key);
   const { code, out } = await cli("doctor");
   assertEquals([code, out.slice(0, 2)], [0, ["put back: d1", "put back: d2"]]);
-  assertEquals(out[2], "4 values read, 2 events put back, 0 groups put right");
+  assertEquals(out[2], "4 values read, 2 events put back, 0 groups repaired");
   assertEquals((await keysOf(kv, "due")).length, 2);
   const again = await cli("doctor", "--json");
   const counts = { read: 6, groups: 0, put_back: 0, unreadable: 0, discarded: 0 };

@@ -2,11 +2,11 @@ import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { openEventStore } from "../../events/mod.ts";
-import { withFolder } from "../_folder.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
+import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { ACCESS_TOKEN } from "../events/store/kv/_denokv.ts";
 import { delivery } from "../events/store/_events.ts";
+import { ACCESS_TOKEN } from "../events/store/kv/_denokv.ts";
 import { runHere, testCli } from "./_cli.ts";
 import { ended } from "./_process.ts";
 

@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertLess, assertStringIncludes } from "@std/assert";
+import { until } from "../../dev/harness/until.ts";
+import { openEventStore } from "../../events/mod.ts";
+import { withFolder } from "../_folder.ts";
 import { testWith, unlessInstalled } from "../_permissions.ts";
 import { openSqlite } from "../_sqlite.ts";
-import { withFolder } from "../_folder.ts";
 import { commandLine, ended, startCli, writeDone } from "./_process.ts";
-import { openEventStore } from "../../events/mod.ts";
-import { until } from "../../dev/harness/until.ts";
 
 const NEEDS = ["read", "write", "run", "env", "net"] as const;
 

@@ -1,15 +1,15 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
+import type { Act } from "../../console/_acts.ts";
 import { ConsoleData } from "../../console/_console_data.ts";
 import { type ActKind, type ActQuery, MAX_LENGTHS, newActId } from "../../console/_query.ts";
-import type { Act } from "../../console/_acts.ts";
 import { openEventStore } from "../../events/mod.ts";
+import { decodeValue, encodeValue } from "../../events/store/kv/value_codec.ts";
 import { testKv } from "../_kvs.ts";
 import { WallClock } from "../_wall_clock.ts";
 import { buryAll, claimAll, claimOne, delivery, listed } from "../events/store/_events.ts";
-import { type DataUnderTest, NAMESPACE, openData, recordKeys, until } from "./_data.ts";
-import { decodeValue, encodeValue } from "../../events/store/value_codec.ts";
 import { setValue, valueAt } from "../events/store/kv/_values.ts";
+import { type DataUnderTest, NAMESPACE, openData, recordKeys, until } from "./_data.ts";
 
 /** Waits until an act has ended. */
 function ended({ data }: DataUnderTest, { id }: Act): Promise<Act> {

@@ -2,12 +2,12 @@ import { assert, assertEquals } from "@std/assert";
 import type { Period } from "../../console/_activity.ts";
 import type { DeliveryPage } from "../../console/_search.ts";
 import type { EventState } from "../../events/mod.ts";
+import { encodeValue } from "../../events/store/kv/value_codec.ts";
 import { testKv } from "../_kvs.ts";
 import { MonotonicClock } from "../_monotonic_clock.ts";
 import { claimAll, claimOne, delivery } from "../events/store/_events.ts";
-import { type DataUnderTest, NAMESPACE, openData, until } from "./_data.ts";
-import { encodeValue } from "../../events/store/value_codec.ts";
 import { setValue, valueAt } from "../events/store/kv/_values.ts";
+import { type DataUnderTest, NAMESPACE, openData, until } from "./_data.ts";
 
 const NONE = { count: 0, isMore: false };
 

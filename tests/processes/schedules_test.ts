@@ -1,12 +1,12 @@
 import { assertEquals } from "@std/assert";
-import { decodeValue } from "../../events/store/value_codec.ts";
-import { openEventStore } from "../../mod.ts";
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { until } from "../../dev/harness/until.ts";
-import { HOUR, HOUR_MS, schedulerOf } from "../events/schedules/_schedulers.ts";
+import { decodeValue } from "../../events/store/kv/value_codec.ts";
+import { openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testTwoDenos } from "../_other_deno.ts";
 import { testWith } from "../_permissions.ts";
+import { HOUR, HOUR_MS, schedulerOf } from "../events/schedules/_schedulers.ts";
 import type { ScheduleProcess } from "./_schedules.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;

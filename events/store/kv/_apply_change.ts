@@ -1,23 +1,22 @@
 import { Tries } from "../../../core/tries.ts";
-import type {
-  Applied,
-  Change,
-  Engine,
-  Leave,
-  Moment,
-  Move,
-  Put,
-  Stored,
-  Unreadable,
+import {
+  type Applied,
+  type Change,
+  type Engine,
+  type Leave,
+  type Moment,
+  type Move,
+  type Put,
+  type Stored,
+  TooLargeError,
+  type Unreadable,
 } from "../engine.ts";
-import { TooLargeError } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
-import { forEffects } from "./_kv_guard.ts";
-import { encodeValue } from "../value_codec.ts";
 import { takeIds, TURN } from "./_chosen_ids.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
 import { EventWrite } from "./_event_write.ts";
 import type { GroupIntake } from "./_group_intake.ts";
+import { forEffects } from "./_kv_guard.ts";
 import { eventIn, findEvents, refOf } from "./_layout.ts";
 import { type Group, holdGroup, leaveBehind, leaveGroup } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -26,6 +25,7 @@ import { type Entry, read, readAll } from "./_reads.ts";
 import { RecentIds } from "./_recent_ids.ts";
 import { deferEntry, type FoundDue, isShared } from "./_schedule.ts";
 import { hasTooManyChecks, isTooMuch, Write, type WriteCheck } from "./_write.ts";
+import { encodeValue } from "./value_codec.ts";
 
 type KvChange = Change<Deno.AtomicOperation>;
 
@@ -163,51 +163,66 @@ class Changes {
   }
 
   /** Tries a change, anew while others change what it depends on. */
-  async #untilDone(change: KvChange, hasTurn: boolean | undefined): Promise<Applied> {
-    let tries: Tries | undefined;
-    let freed: Freed | undefined;
-    for (;;) {
-      const isFirst = tries === undefined;
-      const attempt = new Attempt(this.#parts, this.#joins, change, isFirst, hasTurn, freed);
+  #untilDone(change: KvChange, hasTurn: boolean | undefined): Promise<Applied> {
+    const attempt = new Attempt(this.#parts, this.#joins, change, hasTurn);
+    let preparing: Preparing;
+    try {
+      preparing = attempt.prepare();
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    if (preparing) return this.#goOn(attempt, preparing);
+    // Nearly all changes end here. An async function takes half a kilobyte more for each that waits for its commit.
+    return attempt.commit().then(
+      (version) => version === null ? this.#goOn(attempt) : this.#ended(attempt, version),
+      (error) => attempt.failed(error),
+    );
+  }
+
+  /** Goes on with a change that waits for reads, or whose commit was refused. */
+  async #goOn(attempt: Attempt, preparing?: Preparing): Promise<Applied> {
+    let isRefused = preparing === undefined;
+    for (let tries: Tries | undefined;;) {
       try {
-        const preparing = attempt.prepare();
-        const refused = preparing && await preparing;
+        const refused = await preparing;
         if (refused) return refused;
-        const version = attempt.isAhead ? null : await attempt.commit();
-        if (version !== null) return this.#ended(change, attempt.applied(version));
+        const version = isRefused || attempt.isAhead ? null : await attempt.commit();
+        if (version !== null) return this.#ended(attempt, version);
         const refusal = attempt.isAhead ? undefined : await attempt.refusal();
         if (refusal) return refusal;
       } catch (error) {
-        const refused = attempt.refusedBy(error);
-        if (refused) return refused;
-        throw isTooMuch(error) ? tooLarge(error) : error;
+        return attempt.failed(error);
       }
-      freed = attempt.freed;
+      isRefused = false;
       if (attempt.isAhead) tries = undefined;
       else await (tries ??= new Tries()).next();
+      attempt = attempt.again(tries === undefined);
+      preparing = attempt.prepare();
     }
   }
 
-  /** Remembers the ids of deliveries that were taken in. */
-  #ended({ puts, urgency }: KvChange, applied: Applied): Applied {
-    if (applied.ok && puts && urgency === "intake") {
-      for (const put of puts) this.#recent.add(idOf(put));
-    }
-    return applied;
+  /** Ends a change that was made. The ids of deliveries are remembered. */
+  #ended(attempt: Attempt, version: string): Applied {
+    const { puts, urgency } = attempt.change;
+    if (puts && urgency === "intake") { for (const put of puts) this.#recent.add(idOf(put)); }
+    return attempt.applied(version);
   }
 }
 
+/** The reads that a try needs before its commit, if it does: they may find a reason for which it is refused. */
+type Preparing = Promise<Refused | undefined> | undefined;
+
 /** A try to make a change. */
 class Attempt {
+  readonly change: KvChange;
   /** The ids that lead to no event, as this try and earlier ones have found them. */
   freed: Freed | undefined;
   /** Set once some events have left their group ahead of the others. */
   isAhead = false;
   readonly #parts: StoreParts;
   readonly #joins: GroupIntake;
-  readonly #change: KvChange;
-  readonly #isFirst: boolean;
   readonly #hasTurn: boolean | undefined;
+  readonly #isFirst: boolean;
   readonly #at: Moment = { now: Date.now() };
   readonly #write = new Write();
   /** The events of the puts; null for one that is left out. */
@@ -227,39 +242,40 @@ class Attempt {
     parts: StoreParts,
     joins: GroupIntake,
     change: KvChange,
-    isFirst: boolean,
     hasTurn: boolean | undefined,
-    freed: Freed | undefined,
+    isFirst = true,
+    freed?: Freed,
   ) {
     this.#parts = parts;
     this.#joins = joins;
-    this.#change = change;
-    this.#isFirst = isFirst;
+    this.change = change;
     this.#hasTurn = hasTurn;
+    this.#isFirst = isFirst;
     this.freed = freed;
   }
 
-  /**
-   * Adds the change to a write.
-   *
-   * @returns A promise if others have to be read for that. It resolves with the reason for which the change is refused.
-   */
-  prepare(): Promise<Refused | undefined> | undefined {
+  /** Makes the next try of the same change. */
+  again(isFirst: boolean): Attempt {
+    const { change, freed } = this;
+    return new Attempt(this.#parts, this.#joins, change, this.#hasTurn, isFirst, freed);
+  }
+
+  /** Adds the change to a write. */
+  prepare(): Preparing {
     if (this.#hasTurn !== undefined) return this.#prepareInTurn();
     this.#addEvents();
-    if (this.#readings || this.#isLeaving || this.#change.moves) return this.#prepareRest();
-    // Nearly all changes.
+    if (this.#readings || this.#isLeaving || this.change.moves) return this.#prepareRest();
     this.#addRest();
     return undefined;
   }
 
   async #prepareInTurn(): Promise<Refused | undefined> {
-    this.#addEvents(await this.#takeIds(this.#change.puts!));
+    this.#addEvents(await this.#takeIds(this.change.puts!));
     return await this.#prepareRest();
   }
 
   async #prepareRest(): Promise<Refused | undefined> {
-    const { moves } = this.#change;
+    const { moves } = this.change;
     if (this.#readings) await Promise.all(this.#readings);
     this.#addRest();
     if (moves) { for (const move of moves) await this.#addMove(move); }
@@ -276,7 +292,7 @@ class Attempt {
   commit(): Promise<string | null> {
     return this.#joining
       ? this.#join(this.#joining)
-      : this.#parts.commits.commit(this.#write, this.#change.withinMs);
+      : this.#parts.commits.commit(this.#write, this.change.withinMs);
   }
 
   #join({ event, key }: Joining): Promise<string | null> {
@@ -298,7 +314,7 @@ class Attempt {
 
   /** Adds the events of the puts, but for those whose ids the caller chose and are known. */
   #addEvents(known?: Set<string>): void {
-    const { puts } = this.#change;
+    const { puts } = this.change;
     if (!puts) return;
     const options = puts.some(isJoining) ? PART : undefined;
     this.#events = puts.map((put) => this.#addEvent(put, options, known));
@@ -310,7 +326,7 @@ class Attempt {
     known: Set<string> | undefined,
   ): EventWrite | null {
     const { joins } = put;
-    const event = new EventWrite(this.#parts, this.#change, put, this.#write, options);
+    const event = new EventWrite(this.#parts, this.change, put, this.#write, options);
     if (known && isChosen(put)) {
       if (known.has(event.id)) return null;
       // The same id may come again, in the same change.
@@ -336,7 +352,7 @@ class Attempt {
     if (entry) write.delete(entry.key);
     const group = entry && !isShared(entry.value) ? entry.value.group : null;
     if (group && leavesGroup) {
-      const { head } = neededLeave(this.#change);
+      const { head } = neededLeave(this.change);
       await leaveGroup(this.#parts, write, group, event.id, { onNext: head });
     }
     if (afterMs !== null) deferEntry(write, keys, event, afterMs, leavesGroup ? null : group);
@@ -348,7 +364,7 @@ class Attempt {
     place: GroupPosition,
     isFirstPut: boolean,
   ): Promise<Refused | undefined> {
-    const leave = neededLeave(this.#change);
+    const leave = neededLeave(this.change);
     if (!this.#isFirst) await holdGroup(this.#parts, place.key);
     if (!isFirstPut) {
       await leaveGroup(this.#parts, this.#write, place, event.id, { onNext: leave.head });
@@ -398,11 +414,11 @@ class Attempt {
     const { after, keeps, forMs, puts = [], cells, sums } = member(record);
     const put: Put = { before: { record, version: "" }, after: () => after, keeps, forMs };
     this.#read(
-      new EventWrite(this.#parts, this.#change, put, write, COVERED).start(this.#at, null),
+      new EventWrite(this.#parts, this.change, put, write, COVERED).start(this.#at, null),
     );
     for (const each of puts) {
       this.#read(
-        new EventWrite(this.#parts, this.#change, each, write, PART).start(this.#at, null),
+        new EventWrite(this.#parts, this.change, each, write, PART).start(this.#at, null),
       );
     }
     addCells(write, this.#parts, { cells, sums });
@@ -411,7 +427,7 @@ class Attempt {
 
   /** Adds what stands beside the events. */
   #addRest(): void {
-    const { cells, sums, unchanged, drops, effects, urgency, announce } = this.#change;
+    const { cells, sums, unchanged, drops, effects, urgency, announce } = this.change;
     const { keys } = this.#parts;
     const write = this.#write;
     if (unchanged) {
@@ -442,13 +458,13 @@ class Attempt {
     return { ok: true, version, written, head: record && { record, version } };
   }
 
-  /** Finds out whether the effects are to blame for an error: then nothing was made. */
-  refusedBy(error: unknown): Refused | undefined {
-    if (!this.#change.effects) return undefined;
+  /** Refuses the change if its effects are to blame for an error: then nothing was made. Throws any other error. */
+  failed(error: unknown): Refused {
     // A KV refuses what it cannot store before it begins.
-    const isOfEffects = this.#thrown !== undefined || hasTooManyChecks(error) ||
-      (error instanceof TypeError && !isTooMuch(error));
-    if (!isOfEffects) return undefined;
+    const isOfEffects = this.change.effects !== undefined &&
+      (this.#thrown !== undefined || hasTooManyChecks(error) ||
+        (error instanceof TypeError && !isTooMuch(error)));
+    if (!isOfEffects) throw isTooMuch(error) ? tooLarge(error) : error;
     return { ok: false, why: "effects", error: this.#thrown ? this.#thrown.error : error };
   }
 
@@ -466,7 +482,7 @@ class Attempt {
       if (refused) return refused;
       isOvertaken = true;
     }
-    if (isOvertaken || !this.#change.effects) return undefined;
+    if (isOvertaken || !this.change.effects) return undefined;
     const error = new Error("A check among the effects does not hold");
     return { ok: false, why: "effects", error };
   }

@@ -1,7 +1,6 @@
 import { isTime } from "../../../core/shape.ts";
 import type { CheckedPage, Engine, Stored, StoredKind, StoreFinding } from "../engine.ts";
 import { type EventRecord, isEventRef } from "../event_record.ts";
-import { encodeValue } from "../value_codec.ts";
 import { changeEvent } from "./_event_write.ts";
 import { eventIn, MARK, notesOf, readEvents, refOf } from "./_layout.ts";
 import { repairGroups } from "./_ordering_groups.ts";
@@ -17,6 +16,7 @@ import {
 } from "./_reads.ts";
 import { dueOf, isShared, readableEntry } from "./_schedule.ts";
 import { Write } from "./_write.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** Number of entries read at a time. A remote KV takes 45 ms for 100 records, and hardly more for 500. */
 const PAGE = 500;

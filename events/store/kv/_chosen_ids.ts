@@ -10,12 +10,12 @@
  * @module
  */
 import { isText, isTime, shape } from "../../../core/shape.ts";
-import { encodeValue } from "../value_codec.ts";
 import { HOLD_MS, unlessHeld } from "./_concurrency.ts";
 import { MARK } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { type Entry, MAX_KEYS, readAll } from "./_reads.ts";
 import { Write } from "./_write.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** The key of the turn. No ordering group has it. */
 export const TURN = Symbol("emit");

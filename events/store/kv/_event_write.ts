@@ -1,6 +1,5 @@
 import type { Bytes, Change, Due, Moment, Put, Stored, Unreadable } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
-import { encodeValue } from "../value_codec.ts";
 import {
   DAY_MS,
   MARGIN_MS,
@@ -16,6 +15,7 @@ import { deleteParts, fitsRecord, setParts } from "./_payload.ts";
 import { isUndecodable, read } from "./_reads.ts";
 import { deleteDue, type FoundDue, isAtEntry, setDue } from "./_schedule.ts";
 import { type LateRecord, Write, type WriteCheck } from "./_write.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** Change of the entry of an event's id: it stays, is written, or is written once it is known whose it is. */
 type IdStep = "leave" | "set" | "look";
@@ -256,14 +256,19 @@ export class EventWrite implements LateRecord {
     this.#write.check({ key, versionstamp: version, why: "event" });
   }
 
-  /** Makes the record that is stored. */
+  /** Makes the record that is stored: the one that the put has made, with the notes of this engine. */
   #make(after: EventRecord, now: number): void {
-    const engine: Notes = {
-      sharedEntry: undefined,
-      idKept: this.#idKeptOf(after),
-      holdsPayload: this.#holdsPayload(after, now) || undefined,
-    };
-    this.#after = { ...after, engine };
+    const record: { -readonly [K in keyof EventRecord]: EventRecord[K] } = after === this.#before
+      ? { ...after }
+      : after;
+    record.engine = this.#notesOn(after, now);
+    this.#after = record;
+  }
+
+  #notesOn(after: EventRecord, now: number): Notes | undefined {
+    if (after.state === "done") return undefined;
+    const holdsPayload = this.#holdsPayload(after, now) || undefined;
+    return { sharedEntry: undefined, idKept: this.#idKeptOf(after), holdsPayload };
   }
 
   /**

@@ -4,7 +4,7 @@
  * @module
  */
 import { type Check, isOneOf, isText, orNone, shape } from "../../../core/shape.ts";
-import type { CellKey, Stored, Unreadable } from "../engine.ts";
+import { type CellKey, type Stored, UndecodableError, type Unreadable } from "../engine.ts";
 import {
   type EventRecord,
   type EventRef,
@@ -14,8 +14,8 @@ import {
   isPayloadRef,
   type PayloadRef,
 } from "../event_record.ts";
-import { encodeValue, UndecodableError } from "../value_codec.ts";
 import { type Entry, type ListedEntry, read, readAll, type ReadKeys } from "./_reads.ts";
+import { encodeValue } from "./value_codec.ts";
 
 export { UndecodableError };
 

@@ -28,13 +28,13 @@ import {
   type GroupPosition,
   isEventRef,
 } from "../event_record.ts";
-import { encodeValue } from "../value_codec.ts";
 import { HOLD_MS, unlessHeld } from "./_concurrency.ts";
 import { readEvent, readEvents, type StoreKeys, UndecodableError } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
 import { type Entry, isGap, list, type ListedEntry, read, readAll } from "./_reads.ts";
 import { deferEntry, setDue } from "./_schedule.ts";
 import { Write } from "./_write.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** The number of positions in a row that are passed over at a time: a commit has limits. */
 const MAX_PASSED_OVER = 50;
@@ -274,7 +274,7 @@ async function repairGroup(parts: StoreParts, key: string): Promise<boolean> {
 function reportRepair({ log }: StoreParts, places: readonly Place[]): void {
   const first = places.find(({ value }) => isEventRef(value))?.value as EventRef | undefined;
   const fields = { events: places.length, eventId: first?.id ?? null };
-  writeLog(log, "error", "ordering group damaged, put right", fields);
+  writeLog(log, "error", "ordering group damaged, repaired", fields);
 }
 
 /** Checks whether the first event of a group is on the schedule; true if there is none, or it cannot be read. */

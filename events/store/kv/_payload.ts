@@ -1,7 +1,6 @@
 import type { CommitMarks } from "../../../core/kv_commits.ts";
 import { isCount, isTime, shape } from "../../../core/shape.ts";
 import { type EventRecord, type EventRef, isPayloadOf, type PayloadRef } from "../event_record.ts";
-import { encodeValue } from "../value_codec.ts";
 import type { KeyedLock } from "./_concurrency.ts";
 import {
   eventIn,
@@ -15,6 +14,7 @@ import {
 } from "./_layout.ts";
 import { decoded, list, readAllStored, type ReadKeys } from "./_reads.ts";
 import type { WriteCheck } from "./_write.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** One commit holds 819,200 bytes: this many parts leave 39 KB for keys and the event's record. */
 const PARTS_PER_COMMIT = 12;

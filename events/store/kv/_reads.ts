@@ -1,5 +1,5 @@
 import { ClosedError, UNNAMED } from "../engine.ts";
-import { decodeValue } from "../value_codec.ts";
+import { decodeValue } from "./value_codec.ts";
 
 /** The number of keys that `getMany` takes, and reads at once. */
 export const MAX_KEYS = 10;

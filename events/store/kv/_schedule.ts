@@ -10,7 +10,6 @@ import {
   isEventRef,
   isGroupPosition,
 } from "../event_record.ts";
-import { encodeValue } from "../value_codec.ts";
 import {
   findEvents,
   type KvParts,
@@ -28,6 +27,7 @@ import {
   readNear,
   readNearStored,
 } from "./_reads.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** The number of entries read at a time, at most. */
 const BATCH_SIZE = 500;

@@ -1,9 +1,9 @@
 import type { Applied } from "../engine.ts";
 import type { EventRecord, EventRef } from "../event_record.ts";
 import type { CommitEffects } from "../event_store.ts";
-import { encodeValue } from "../value_codec.ts";
 import { type Mutations, notesOf, type StoreKeys } from "./_layout.ts";
 import type { SharedEntry } from "./_schedule.ts";
+import { encodeValue } from "./value_codec.ts";
 
 /** Size of the record and the id of an event that is leased in the commit, at most, in bytes. */
 const LEASED_BYTES = 2_000;

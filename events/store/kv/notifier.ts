@@ -1,7 +1,7 @@
 import { commitUnlocked } from "../../../core/kv_commits.ts";
 import { consoleSink, type LogSink, writeLog } from "../../../core/mod.ts";
-import { encodeValue } from "../value_codec.ts";
 import { isForeign } from "./_reads.ts";
+import { encodeValue } from "./value_codec.ts";
 
 type NotifierKind = "enqueue" | "watch";
 

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertLess, assertMatch, assertThrows } from "@std/assert";
-import { createEventRouter } from "../../../events/router/mod.ts";
+import type { JsonObject } from "../../../core/parse_json.ts";
 import {
   type EventHandler,
   type EventRecord,
@@ -7,14 +7,14 @@ import {
   startWorker,
   type WorkerOptions,
 } from "../../../events/mod.ts";
+import { createEventRouter } from "../../../events/router/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
-import { subjectsOf } from "../../../webhook/forge.ts";
-import type { JsonObject } from "../../../core/parse_json.ts";
 import { defineApp, forge } from "../../../mod.ts";
 import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
+import { subjectsOf } from "../../../webhook/forge.ts";
+import { asyncEffects, createKvRouter, type KvHandler, type KvRouter } from "../../_kv_handlers.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore, type StoreUnderTest } from "../store/kv/_stores.ts";
-import { asyncEffects, createKvRouter, type KvHandler, type KvRouter } from "../../_kv_handlers.ts";
 
 interface Outcome {
   readonly record: EventRecord;

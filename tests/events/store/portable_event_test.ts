@@ -1,10 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import fc from "fast-check";
 import { importEvents, type PortableEvent } from "../../../events/mod.ts";
-import { itemOfLine, LINE_START, lineOf, linesOf } from "../../../events/store/event_lines.ts";
+import { linesOf } from "../../../events/store/event_import.ts";
+import { itemOfLine, LINE_START, lineOf } from "../../../events/store/portable_event.ts";
 import { byLength } from "../../_length.ts";
-import { memoryStore } from "./kv/_stores.ts";
 import { repairGroups } from "./_tidying.ts";
+import { memoryStore } from "./kv/_stores.ts";
 
 const encoder = new TextEncoder();
 

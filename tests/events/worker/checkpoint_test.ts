@@ -1,15 +1,15 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { failingOnce, type Fault, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import { GiveUpError, type KvCommit, openEventStore } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
-import { failingOnce, type Fault, withOperations } from "../../../dev/harness/faulty_kv.ts";
-import { memoryStore } from "../store/kv/_stores.ts";
-import { handle, type OpenedStore, simulated, stealLease, until } from "./_worker.ts";
 import {
   asyncEffects,
   createKvRouter,
   type KvContext,
   type KvHandler,
 } from "../../_kv_handlers.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
+import { handle, type OpenedStore, simulated, stealLease, until } from "./_worker.ts";
 
 const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 

@@ -1,10 +1,10 @@
 /** The run of a handler, which is the same alone and beside others of a router. */
 import { assertEquals, assertRejects } from "@std/assert";
 import type { HandlerState, KvCommit } from "../../../events/mod.ts";
+import type { KvContext, KvHandler } from "../../_kv_handlers.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/kv/_stores.ts";
 import { handle, reach, WAYS, withWorker } from "./_worker.ts";
-import type { KvContext, KvHandler } from "../../_kv_handlers.ts";
 
 Deno.test("a handler's context is made of data alone, the same in a router", async () => {
   const members: string[][] = [];

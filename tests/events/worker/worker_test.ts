@@ -15,12 +15,12 @@ import {
   type WebhookEvent,
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
+import { asyncEffects, type KvHandler, type KvStore } from "../../_kv_handlers.ts";
 import { assertWithin } from "../../_within.ts";
 import { recordKey } from "../store/kv/_keys.ts";
 import { memoryStore, type StoreUnderTest, testStore } from "../store/kv/_stores.ts";
-import { reach, simulated, stealLease, until, withWorker } from "./_worker.ts";
 import { changeValue } from "../store/kv/_values.ts";
-import { asyncEffects, type KvHandler, type KvStore } from "../../_kv_handlers.ts";
+import { reach, simulated, stealLease, until, withWorker } from "./_worker.ts";
 
 const encoder = new TextEncoder();
 
@@ -621,7 +621,7 @@ Deno.test(
     assertEquals(jumps.map(({ level, byMs }) => [level, Math.round(Number(byMs) / 60_000)]), [
       ["warn", -60],
     ]);
-    const anew = records.filter(({ message }) => message.startsWith("schedule put right"));
+    const anew = records.filter(({ message }) => message.startsWith("schedule corrected"));
     assertEquals(anew.map(({ level, events }) => [level, events]), [["warn", 1]]);
   }),
 );

@@ -229,7 +229,7 @@ testNotifier("listen() wakes when an event was accepted", async ({ place, store 
   await listening;
 });
 
-testNotifier("the notifier wakes another store on the same KV", async ({ place, store }) => {
+testNotifier("the notifier wakes another store in the same place", async ({ place, store }) => {
   const woken = Promise.withResolvers<void>();
   const other = await place.open();
   const listening = other.listen({ wake: woken.resolve });

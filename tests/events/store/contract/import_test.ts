@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { until } from "../../../../dev/harness/until.ts";
 import { type EventStore, importEvents, type PortableEvent } from "../../../../events/mod.ts";
-import { lineOf } from "../../../../events/store/event_lines.ts";
+import { lineOf } from "../../../../events/store/portable_event.ts";
 import { buryAll, claimAll, claimOne, delivery } from "../_events.ts";
 import { importLines, linesOf } from "../_moving.ts";
 import { repairTimes } from "../_tidying.ts";

@@ -5,13 +5,12 @@ import {
   type EventStoreOptions,
   openEventStore,
 } from "../../../../events/mod.ts";
-import { decodeValue } from "../../../../events/store/value_codec.ts";
+import { notesOf, partsOf } from "../../../../events/store/kv/_layout.ts";
+import { decodeValue } from "../../../../events/store/kv/value_codec.ts";
 import { ON_DENO_2_5 } from "../../../_deno_version.ts";
 import type { KvStore } from "../../../_kv_handlers.ts";
 import { FULL_LENGTH } from "../../../_length.ts";
 import { perFile } from "../../../_per_file.ts";
-import { keysOf, makeDue, recordKey } from "../kv/_keys.ts";
-import { setNewer, valueAt } from "../kv/_values.ts";
 import {
   ACCESS_TOKEN,
   type Denokv,
@@ -20,6 +19,8 @@ import {
   startDenokv,
 } from "../kv/_denokv.ts";
 import { expiringKv } from "../kv/_expiring_kv.ts";
+import { keysOf, makeDue, recordKey } from "../kv/_keys.ts";
+import { setNewer, valueAt } from "../kv/_values.ts";
 import type {
   Contents,
   Damages,
@@ -28,7 +29,6 @@ import type {
   Place,
   PlaceKind,
 } from "./_engine.ts";
-import { notesOf, partsOf } from "../../../../events/store/kv/_layout.ts";
 
 /** A KV that a store lies in. */
 export interface KvPlace extends Place {

@@ -1,5 +1,5 @@
 import { assert } from "@std/assert";
-import { decodeValue, encodeValue } from "../../../../events/store/value_codec.ts";
+import { decodeValue, encodeValue } from "../../../../events/store/kv/value_codec.ts";
 
 /** Reads a value of the store: null if there is none, and undefined if it cannot be decoded. */
 export async function valueAt<T = unknown>(kv: Deno.Kv, key: Deno.KvKey): Promise<T> {

@@ -21,8 +21,8 @@ import {
 import type { EventRecord } from "../../../../events/store/event_record.ts";
 import { notesOf, PART_BYTES } from "../../../../events/store/kv/_layout.ts";
 import { type KvEngine, openKvEngine } from "../../../../events/store/kv/kv_engine.ts";
+import { encodeValue } from "../../../../events/store/kv/value_codec.ts";
 import { buried, completed, settledWith } from "../../../../events/store/settlement.ts";
-import { encodeValue } from "../../../../events/store/value_codec.ts";
 import { delivery } from "../_events.ts";
 import { limitChecks } from "./_commits.ts";
 import { expiringKv } from "./_expiring_kv.ts";

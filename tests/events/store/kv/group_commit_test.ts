@@ -2,13 +2,13 @@ import { CommitMarks } from "../../../../core/kv_commits.ts";
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
 import { openEventStore } from "../../../../events/mod.ts";
-import { encodeValue } from "../../../../events/store/value_codec.ts";
-import { SharedEntries, Write } from "../../../../events/store/kv/_write.ts";
-import { storeKeys } from "../../../../events/store/kv/_layout.ts";
 import { GroupCommit } from "../../../../events/store/kv/_group_commit.ts";
+import { storeKeys } from "../../../../events/store/kv/_layout.ts";
+import { SharedEntries, Write } from "../../../../events/store/kv/_write.ts";
 import { createNotifier } from "../../../../events/store/kv/notifier.ts";
-import { limitChecks } from "./_commits.ts";
+import { encodeValue } from "../../../../events/store/kv/value_codec.ts";
 import { claimAll, delivery } from "../_events.ts";
+import { limitChecks } from "./_commits.ts";
 
 /** Notes what becomes of the commits of a KV, as they are made. */
 function watchCommits(kv: Deno.Kv): string[] {

@@ -1,14 +1,14 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { withOperations } from "../../../../dev/harness/faulty_kv.ts";
 import { importEvents, openEventStore, type PortableEvent } from "../../../../events/mod.ts";
-import { lineOf } from "../../../../events/store/event_lines.ts";
+import { lineOf } from "../../../../events/store/portable_event.ts";
 import { buryAll, claimAll, delivery } from "../_events.ts";
-import { limitChecks } from "./_commits.ts";
-import { keysOf } from "./_keys.ts";
-import { withExpiringKv } from "./_expiring_kv.ts";
 import { importLines } from "../_moving.ts";
-import { setValue } from "./_values.ts";
+import { limitChecks } from "./_commits.ts";
+import { withExpiringKv } from "./_expiring_kv.ts";
+import { keysOf } from "./_keys.ts";
 import { memoryStore, testInMemory } from "./_stores.ts";
+import { setValue } from "./_values.ts";
 
 const encoder = new TextEncoder();
 

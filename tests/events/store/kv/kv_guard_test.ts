@@ -1,18 +1,18 @@
 import { CommitMarks } from "../../../../core/kv_commits.ts";
 import { assert, assertEquals, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
+import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
+import { until } from "../../../../dev/harness/until.ts";
 import { GroupCommit } from "../../../../events/store/kv/_group_commit.ts";
-import { encodeValue } from "../../../../events/store/value_codec.ts";
 import { storeKeys } from "../../../../events/store/kv/_layout.ts";
 import { SharedEntries, Write } from "../../../../events/store/kv/_write.ts";
 import { createNotifier } from "../../../../events/store/kv/notifier.ts";
+import { encodeValue } from "../../../../events/store/kv/value_codec.ts";
 import { type KvCommit, type LogRecord, openEventStore } from "../../../../mod.ts";
 import { withFolder } from "../../../_folder.ts";
+import type { KvStore } from "../../../_kv_handlers.ts";
 import { testWith } from "../../../_permissions.ts";
-import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
-import { until } from "../../../../dev/harness/until.ts";
 import { claimOne, delivery } from "../_events.ts";
 import { memoryStore } from "./_stores.ts";
-import type { KvStore } from "../../../_kv_handlers.ts";
 
 const ADVICE =
   "For messages of your own, open another KV, with a path of its own, or open the store " +

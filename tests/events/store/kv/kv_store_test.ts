@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { VariableError, variablesIn } from "../../../../core/env.ts";
-import { defineApp, github, kv, openApp } from "../../../../mod.ts";
 import { readKvPlace } from "../../../../events/store/kv/kv_store.ts";
+import { defineApp, github, kv, openApp } from "../../../../mod.ts";
 
 type Values = Record<string, string>;
 

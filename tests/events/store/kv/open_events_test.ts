@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { EventList, EventStore, ListOptions } from "../../../../events/mod.ts";
-import { encodeValue } from "../../../../events/store/value_codec.ts";
+import { encodeValue } from "../../../../events/store/kv/value_codec.ts";
 import { MonotonicClock } from "../../../_monotonic_clock.ts";
 import { claimAll, claimOne, delivery, listed, pagesOf } from "../_events.ts";
 import { countReads } from "./_keys.ts";

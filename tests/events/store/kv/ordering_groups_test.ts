@@ -12,7 +12,7 @@ const GROUP: Deno.KvKey = ["events", "lane", "key"];
 
 const place = (seq: Deno.KvKeyPart): Deno.KvKey => ["events", "place", "key", seq];
 
-const MENDED = "ordering group damaged, put right";
+const MENDED = "ordering group damaged, repaired";
 const HELD = "ordering group held: a position cannot be read";
 
 /** Takes in events of one key, one after the other. */

@@ -10,12 +10,12 @@ import {
   type KvCommit,
   openEventStore,
 } from "../../../../events/mod.ts";
-import { encodeValue } from "../../../../events/store/value_codec.ts";
+import { encodeValue } from "../../../../events/store/kv/value_codec.ts";
+import type { KvStore } from "../../../_kv_handlers.ts";
 import { testKv } from "../../../_kvs.ts";
 import { buryAll, claimAll, claimOne, delivery, idsOf } from "../_events.ts";
-import { keysOf } from "./_keys.ts";
-import type { KvStore } from "../../../_kv_handlers.ts";
 import { deleteUploads, repairGroups, trimPayloads } from "../_tidying.ts";
+import { keysOf } from "./_keys.ts";
 
 const options = {
   notifier: "watch",

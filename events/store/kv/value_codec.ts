@@ -1,5 +1,5 @@
 /**
- * The encoding of all values that a store keeps: the same bytes on each version of Deno, and in each engine.
+ * The encoding of all values that a store keeps in a KV: the same bytes on each version of Deno.
  *
  * A value of Deno KV is written in the format of V8, and a version of Deno reads no newer one: what Deno 2.9
  * has written, 2.5 cannot read. So a store writes bytes, and reads them itself:
@@ -110,14 +110,4 @@ export function decodeValue(stored: unknown): DecodedValue | undefined {
 function lengthIn(stored: Uint8Array): number {
   const length = (stored[1]! << 24) | (stored[2]! << 16) | (stored[3]! << 8) | stored[4]!;
   return length < 0 ? MAX_LENGTH : length;
-}
-
-/** Thrown when an operation depends on a value that cannot be decoded. The value is left as it is. */
-export class UndecodableError extends Error {
-  override readonly name = "UndecodableError";
-
-  /** @param what The value, for people: `the note of a schedule`. */
-  constructor(what: string) {
-    super(`Cannot read ${what}: another version wrote it, or it is damaged. It is left as it is`);
-  }
 }

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
-import { decodeValue, encodeValue } from "../../../events/store/value_codec.ts";
+import { decodeValue, encodeValue } from "../../../../events/store/kv/value_codec.ts";
 
 const encoder = new TextEncoder();
 
