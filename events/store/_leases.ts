@@ -147,7 +147,7 @@ export function leaseOperations<TTx>(
 }
 
 /** Checks whether a handler has added something to the change that settles its event. */
-function hasAdded({ effects, emits, wakes, cells }: CompleteOptions<unknown>): boolean {
+function hasAdded<TTx>({ effects, emits, wakes, cells }: CompleteOptions<TTx>): boolean {
   return Boolean(effects || emits || wakes || cells);
 }
 
