@@ -42,9 +42,6 @@ const MAX_PASSED_OVER = 50;
 /** The number of positions read at a time, for all of them and for the next one. */
 const [ALL, NEXT] = [500, 2];
 
-/** The number of events that are handled together, at most: they are settled in one commit. */
-const MAX_BATCH = 100;
-
 /** The number of groups checked at the same time. */
 const CONCURRENCY = 10;
 
@@ -309,7 +306,7 @@ async function moveNextUp(
   { last = position, onMember, onNext }: Leaving,
 ): Promise<number> {
   const isBatch = last > position;
-  const places = placesIn(parts, key, isBatch ? MAX_BATCH + NEXT : NEXT);
+  const places = placesIn(parts, key, Math.min(last - position + NEXT, ALL));
   const { value: first } = await places.next();
   let gone = 0;
   if (positionOf(first) === position) {
