@@ -1,6 +1,6 @@
 import { met } from "../core/check_options.ts";
 import { mayHoldSecrets } from "../core/hosts.ts";
-import { existingKvs } from "../events/store/kv/kv_tool.ts";
+import { existingKvs } from "../events/store/kv/kv_store.ts";
 import type { Database, ExistingDatabases } from "../events/store/store_definition.ts";
 import type { EventValues } from "./_commands.ts";
 import { type CliWorld, UsageError } from "./_world.ts";

@@ -1,7 +1,7 @@
 import { checkPart, met } from "../../core/check_options.ts";
-import type { Delivery, EventStore } from "../store/mod.ts";
-import { SCHEDULE } from "../store/emission.ts";
 import { inIntake } from "../store/arrival.ts";
+import { SCHEDULE } from "../store/emission.ts";
+import type { Delivery, EventStore } from "../store/mod.ts";
 import { isEventType } from "../store/processes.ts";
 
 /**

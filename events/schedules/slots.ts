@@ -33,7 +33,7 @@ export interface SlotNote {
 }
 
 /** Slots that an instance makes. */
-export interface Making {
+interface Making {
   /** Instance that makes them. */
   readonly owner: string;
   /** Last one of them. */
@@ -90,7 +90,7 @@ const MAX_AT_ONCE = 10;
 const MAX_COUNTED = 1_000;
 
 /** Lateness above which a slot counts as missed: a process needs time to restart, and a platform to wake one. */
-export const MISSED_MS = 120_000;
+const MISSED_MS = 120_000;
 
 /** Time after which the slots of an instance that does not go on are made by another one. */
 export const TAKE_OVER_MS = 10_000;

@@ -30,22 +30,6 @@ const [SETTLING, NOTING] = [0.8, 0.3] as const;
 /** The time for which a change waits whose event is not leased any more, in milliseconds. */
 const LOST_MS = 500;
 
-/** The operations of a worker on an event that it has leased. */
-type LeaseOperations<TTx> = Pick<
-  EventStore<TTx>,
-  | "load"
-  | "members"
-  | "renew"
-  | "checkpoint"
-  | "takeWake"
-  | "park"
-  | "recover"
-  | "complete"
-  | "retry"
-  | "release"
-  | "bury"
->;
-
 type CompleteOptions<TTx> = NonNullable<Parameters<EventStore<TTx>["complete"]>[1]>;
 
 /** A change of a leased event, with what its handler has added. */
@@ -62,7 +46,7 @@ export function leaseOperations<TTx>(
   core: StoreCore<TTx>,
   kept: KeptPayloads,
   emitter: Emitter,
-): LeaseOperations<TTx> {
+) {
   const { engine } = core;
 
   /**
@@ -143,7 +127,7 @@ export function leaseOperations<TTx>(
       if (!reports || dead.outcome !== "failed") return await isSettled(lease, dead);
       return await isBuried(core, emitter, lease, dead);
     },
-  };
+  } satisfies Partial<EventStore<TTx>>;
 }
 
 /** Checks whether a handler has added something to the change that settles its event. */

@@ -26,6 +26,8 @@ export class LocalHandOff {
   #reservation: Reservation | null | undefined;
   /** The record that was made last, if it is leased. */
   #leased: EventRecord | undefined;
+  /** Set once the change has failed. The engine may go on with it all the same. */
+  #hasFailed = false;
 
   /**
    * @param core The store.
@@ -47,7 +49,8 @@ export class LocalHandOff {
   recordOf(record: EventRecord, now: number): EventRecord {
     this.#leased = undefined;
     const { dueAt, payload } = record;
-    if (dueAt === null || dueAt > now || !payload || beginsBatch(record)) return record;
+    const isDue = dueAt !== null && dueAt <= now;
+    if (this.#hasFailed || !isDue || !payload || beginsBatch(record)) return record;
     if (this.#reservation === undefined) {
       const bytes = this.#delivery ? payload.size : 0;
       this.#reservation = this.#core.local.listener?.reserve?.(bytes) ?? null;
@@ -69,6 +72,7 @@ export class LocalHandOff {
    * until a lease expires that nobody holds.
    */
   fail(error: unknown): void {
+    this.#hasFailed = true;
     if (!this.#reservation) return;
     const isRefused = error instanceof NoTurnError || error instanceof TooLargeError;
     if (isRefused || !this.#leased) this.#reservation.cancel();

@@ -26,12 +26,6 @@ type ChangeFound = (found: FoundEvent) => boolean | Promise<boolean>;
 /** Puts a settled event back, if it is still meant. */
 type Replay = (id: string, isMeant?: (record: EventRecord) => boolean) => Promise<boolean>;
 
-/** The operations on events that are found. */
-type OnEvents = Pick<
-  EventOperations,
-  "list" | "get" | "stats" | "replay" | "replayAll" | "cancel" | "cancelAll" | "purge"
->;
-
 /**
  * Makes the operations on the events of a store.
  *
@@ -40,7 +34,7 @@ type OnEvents = Pick<
  * @param replay Puts an event back.
  * @returns The operations.
  */
-export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Replay): OnEvents {
+export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Replay) {
   const { engine } = core;
 
   async function changeAll(
@@ -116,7 +110,7 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
       }
       return result;
     },
-  };
+  } satisfies Partial<EventOperations>;
 }
 
 /** Finds the time since which a queued event waits that is due: planned waits do not count. */

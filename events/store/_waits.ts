@@ -64,15 +64,11 @@ interface NameRecord {
   readonly value?: string | undefined;
 }
 
-const isNameShape = shape({
+const isNameRecord = shape<NameRecord>({
   for: orNone((value) => isEventRef(value) && isCount((value as Partial<Waiter>).run)),
   at: orNone(isTime),
   value: orNone(isText),
 });
-
-function isNameRecord(value: unknown): value is NameRecord {
-  return isNameShape(value);
-}
 
 /** A name's cell, as it was read. */
 interface Name extends Pick<Cell, "version"> {

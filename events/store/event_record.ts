@@ -375,25 +375,25 @@ export interface EventFilter {
 }
 
 /** End of an event. */
-export type EventOutcome = NonNullable<EventRecord["outcome"]>;
+type EventOutcome = NonNullable<EventRecord["outcome"]>;
 
 /** The position of an event in its ordering group. */
 export type GroupPosition = NonNullable<EventRecord["group"]>;
 
 /** Rule of an event that is handled together with those that join its ordering group soon after it. */
-export type QuietRule = NonNullable<EventRecord["quiet"]>;
+type QuietRule = NonNullable<EventRecord["quiet"]>;
 
 /** Batch of events of one ordering group that one run of a handler gets together, with its first event. */
 export type Batch = NonNullable<EventRecord["batch"]>;
 
 /** Wait of a parked event. */
-export type EventWait = NonNullable<EventRecord["waitingFor"]>;
+type EventWait = NonNullable<EventRecord["waitingFor"]>;
 
 /** Result of a wait that is over. */
 export type EndedWait = NonNullable<EventRecord["woken"]>[number];
 
 /** The lease of a running event. */
-export type LeaseTerm = NonNullable<EventRecord["lease"]>;
+type LeaseTerm = NonNullable<EventRecord["lease"]>;
 
 /** The place of an event's payload. */
 export type PayloadRef = NonNullable<EventRecord["payload"]>;
@@ -402,7 +402,7 @@ export type PayloadRef = NonNullable<EventRecord["payload"]>;
 export type RecordedAttempt = EventRecord["attempts"][number];
 
 /** Note of how often, since when and why an event was put off by its handler. */
-export type PutOff = NonNullable<EventRecord["putOff"]>;
+type PutOff = NonNullable<EventRecord["putOff"]>;
 
 /** The state of an event that is not settled. */
 export type OpenState = Exclude<EventState, "done" | "dead">;

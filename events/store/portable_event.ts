@@ -128,7 +128,7 @@ export const isPortableNote = shape<{ readonly plan: string; readonly at: number
 });
 
 /** The shapes of entries by their kinds. */
-export const ENTRY_SHAPES = {
+const ENTRY_SHAPES = {
   state: shape({ intake: orNone(isText), key: isText, expiresAt: orNone(isTime) }),
   answer: shape({ name: isText, at: isTime }),
   schedule: shape({ name: isText, plan: isText, at: isTime }),

@@ -204,7 +204,7 @@ export function settledWith(record: EventRecord, first: EventRecord): EventRecor
     const { progress: _, ...rest } = record;
     return settled(rest, first.settledAt!, { ...ended, payload: null });
   }
-  return settled(record, first.settledAt!, { ...ended, ...progressFrom(first) });
+  return settled(inBatchOf(record, first), first.settledAt!, ended);
 }
 
 /**
@@ -228,12 +228,8 @@ export function cancelledAlone(record: EventRecord, first: EventRecord, now: num
  * @returns The record.
  */
 export function inBatchOf(record: EventRecord, first: EventRecord): EventRecord {
-  return { ...record, ...progressFrom(first) };
-}
-
-/** Takes what is done of a batch's handling. */
-function progressFrom({ progress }: EventRecord): Pick<EventRecord, "progress"> {
-  return progress ? { progress } : {};
+  const { progress } = first;
+  return progress ? { ...record, progress } : record;
 }
 
 /** Notes a planned wait. */
@@ -359,7 +355,7 @@ export function checkRoomFor({ woken = [] }: EventRecord, name: string): void {
  * @param isUnhandled Set if there was no handler for it.
  * @returns The record.
  */
-export function withPutOff(
+function withPutOff(
   record: EventRecord,
   reason: unknown,
   now: number,

@@ -37,7 +37,7 @@ export interface SettlementParts {
 }
 
 /** The end of an event's handler. */
-export interface HandlerEnd {
+interface HandlerEnd {
   /** Its run, if it was called, with what it has added to the commit. */
   readonly run: HandlerRun | undefined;
   /** Thrown value, if it failed. */

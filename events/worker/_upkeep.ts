@@ -23,7 +23,7 @@ const REPAIR_READS = 999;
 const TIMEOUT_MS = 300_000;
 
 /** Options of {@linkcode Upkeep}. */
-export interface UpkeepOptions {
+interface UpkeepOptions {
   readonly store: EventStore;
   readonly leaseMs: number;
   readonly log: LogSink;

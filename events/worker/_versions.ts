@@ -37,7 +37,7 @@ const MAX_REMEMBERED = 10_000;
 const MAX_HANDLES_LENGTH = 30_000;
 
 /** Options of {@linkcode Versions}. */
-export interface VersionsOptions {
+interface VersionsOptions {
   readonly store: EventStore;
   readonly handler: EventHandler;
   /** Id of this process: the owner of its leases. */

@@ -10,7 +10,7 @@ import {
 } from "../store/stored_state.ts";
 
 /** Reads a state of the event's store. */
-export type ReadState = <TValue>(
+type ReadState = <TValue>(
   key: string,
   options?: StateOptions,
 ) => Promise<StoredState<TValue>>;

@@ -4,7 +4,7 @@ import { changedKv } from "../../dev/harness/faulty_kv.ts";
 import { openEventStore } from "../../events/mod.ts";
 import type { LogRecord } from "../../middleware/mod.ts";
 import { delivery } from "../events/store/_events.ts";
-import { findLeftNamespaces } from "../../events/store/kv/namespaces.ts";
+import { findLeftNamespaces } from "../../events/store/kv/kv_database.ts";
 
 /** Lets an app named `new` look at a KV, and returns what it has logged. */
 async function lookAt(

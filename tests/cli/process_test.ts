@@ -107,7 +107,7 @@ testKv("the tool gives up on a KV that does not answer", async (kv, path) => {
     assertEquals([code, out], [1, ""]);
     assertEquals(
       err,
-      "Cannot open the database: The KV has not answered within 10 s: it is locked, or cannot be reached\n",
+      "The KV has not answered within 10 s: it is locked, or cannot be reached\n",
     );
   }
 });

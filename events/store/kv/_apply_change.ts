@@ -12,17 +12,16 @@ import {
   type Unreadable,
 } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
-import { takeIds, TURN } from "./_chosen_ids.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
 import { EventWrite } from "./_event_write.ts";
 import type { GroupIntake } from "./_group_intake.ts";
+import { forEffects } from "./_kv_guard.ts";
+import { RecentIds, takeIds, TURN } from "./_ids.ts";
 import { eventIn, findEvents, refOf } from "./_layout.ts";
 import { type Group, holdGroup, leaveBehind, leaveGroup } from "./_ordering_groups.ts";
-import { forEffects } from "./_own_keys.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteParts, MAX_BODY_BYTES } from "./_payload.ts";
 import { type Entry, read, readAll } from "./_reads.ts";
-import { RecentIds } from "./_recent_ids.ts";
 import { deferEntry, type FoundDue, isShared } from "./_schedule.ts";
 import { hasTooManyChecks, isTooMuch, Write, type WriteCheck } from "./_write.ts";
 import { encodeValue } from "./value_codec.ts";
@@ -57,6 +56,13 @@ interface LeavingEvent {
   readonly record: EventRecord;
   /** The bytes that it has added to the write. */
   readonly bytes: number;
+}
+
+/** A group that an event leaves by a change. */
+interface LeftGroup {
+  readonly key: string;
+  /** Set if it was handled: the others wait for that. */
+  readonly isUrgent: boolean;
 }
 
 /** An event that joins an ordering group. */
@@ -157,13 +163,30 @@ class Changes {
    */
   #apply(change: KvChange, hasTurn?: boolean): Promise<Applied> {
     const left = groupLeftBy(change);
-    if (!left) return this.#untilDone(change, hasTurn);
-    const { key, isUrgent } = left;
-    return this.#parts.locks.run(key, () => this.#untilDone(change, hasTurn), { isUrgent });
+    if (left) return this.#applyLeaving(change, hasTurn, left);
+    // Nothing leaves a group ahead of the rest.
+    return this.#untilDone(change, hasTurn) as Promise<Applied>;
   }
 
-  /** Tries a change, anew while others change what it depends on. */
-  #untilDone(change: KvChange, hasTurn: boolean | undefined): Promise<Applied> {
+  /** Applies a change of a group. Each commit ahead of the last one has a turn of its own. */
+  async #applyLeaving(
+    change: KvChange,
+    hasTurn: boolean | undefined,
+    { key, isUrgent }: LeftGroup,
+  ): Promise<Applied> {
+    for (;;) {
+      const run = () => this.#untilDone(change, hasTurn);
+      const applied = await this.#parts.locks.run(key, run, { isUrgent });
+      if (applied) return applied;
+    }
+  }
+
+  /**
+   * Tries a change, anew while others change what it depends on.
+   *
+   * @returns The outcome; undefined if some events have left their group ahead of the others.
+   */
+  #untilDone(change: KvChange, hasTurn: boolean | undefined): Promise<Applied | undefined> {
     const attempt = new Attempt(this.#parts, this.#joins, change, hasTurn);
     let preparing: Preparing;
     try {
@@ -180,23 +203,23 @@ class Changes {
   }
 
   /** Goes on with a change that waits for reads, or whose commit was refused. */
-  async #goOn(attempt: Attempt, preparing?: Preparing): Promise<Applied> {
+  async #goOn(attempt: Attempt, preparing?: Preparing): Promise<Applied | undefined> {
     let isRefused = preparing === undefined;
-    for (let tries: Tries | undefined;;) {
+    for (const tries = new Tries();;) {
       try {
         const refused = await preparing;
         if (refused) return refused;
-        const version = isRefused || attempt.isAhead ? null : await attempt.commit();
+        const version = isRefused || attempt.endedBy ? null : await attempt.commit();
         if (version !== null) return this.#ended(attempt, version);
-        const refusal = attempt.isAhead ? undefined : await attempt.refusal();
+        const refusal = attempt.endedBy ? undefined : await attempt.refusal();
         if (refusal) return refusal;
       } catch (error) {
         return attempt.failed(error);
       }
+      if (attempt.endedBy === "ahead") return undefined;
+      await tries.next();
       isRefused = false;
-      if (attempt.isAhead) tries = undefined;
-      else await (tries ??= new Tries()).next();
-      attempt = attempt.again(tries === undefined);
+      attempt = attempt.again();
       preparing = attempt.prepare();
     }
   }
@@ -215,10 +238,10 @@ type Preparing = Promise<Refused | undefined> | undefined;
 /** A try to make a change. */
 class Attempt {
   readonly change: KvChange;
-  /** The ids that lead to no event, as this try and earlier ones have found them. */
+  /** The ids that lead to no event, as this try and earlier ones have found them; undefined in the first one. */
   freed: Freed | undefined;
-  /** Set once some events have left their group ahead of the others. */
-  isAhead = false;
+  /** Set if it has no commit of its own: some events have left their group ahead of the others, or others were faster. */
+  endedBy: "ahead" | "others" | undefined;
   readonly #parts: StoreParts;
   readonly #joins: GroupIntake;
   readonly #hasTurn: boolean | undefined;
@@ -243,21 +266,20 @@ class Attempt {
     joins: GroupIntake,
     change: KvChange,
     hasTurn: boolean | undefined,
-    isFirst = true,
     freed?: Freed,
   ) {
     this.#parts = parts;
     this.#joins = joins;
     this.change = change;
     this.#hasTurn = hasTurn;
-    this.#isFirst = isFirst;
     this.freed = freed;
+    this.#isFirst = freed === undefined;
   }
 
   /** Makes the next try of the same change. */
-  again(isFirst: boolean): Attempt {
-    const { change, freed } = this;
-    return new Attempt(this.#parts, this.#joins, change, this.#hasTurn, isFirst, freed);
+  again(): Attempt {
+    const { change, freed = new Map() } = this;
+    return new Attempt(this.#parts, this.#joins, change, this.#hasTurn, freed);
   }
 
   /** Adds the change to a write. */
@@ -283,7 +305,7 @@ class Attempt {
       const event = this.#events[i];
       if (!event?.left) continue;
       const refused = await this.#leave(event, event.left, i === 0);
-      if (refused || this.isAhead) return refused;
+      if (refused || this.endedBy) return refused;
     }
     return undefined;
   }
@@ -292,12 +314,14 @@ class Attempt {
   commit(): Promise<string | null> {
     return this.#joining
       ? this.#join(this.#joining)
-      : this.#parts.commits.commit(this.#write, this.change.withinMs);
+      : this.#parts.commits.commit(this.#write, this.#hasTurn ? 0 : this.change.withinMs);
   }
 
   #join({ event, key }: Joining): Promise<string | null> {
+    const { urgency, turn } = this.change;
+    const since = turn || urgency === "intake" ? performance.now() : undefined;
     return this.#joins.join({
-      ...{ key, base: this.#write, bytes: event.bytes, since: performance.now() },
+      ...{ key, base: this.#write, bytes: event.bytes, since },
       add: (write, group, isFirst) => {
         event.join(write, { now: Date.now(), group, isFirst });
         return event.record;
@@ -403,8 +427,9 @@ class Attempt {
     }
     leaveBehind(this.#parts, write, group, positions);
     if (this.#readings) await Promise.all(this.#readings);
-    this.isAhead = await this.#parts.commits.commit(write) !== null;
-    return this.isAhead ? undefined : await this.#refusal(write);
+    const isMade = await this.#parts.commits.commit(write) !== null;
+    this.endedBy = isMade ? "ahead" : "others";
+    return isMade ? undefined : await this.#refusal(write);
   }
 
   /** Adds an event that leaves its group together with the first one. Returns the bytes that it takes. */
@@ -542,7 +567,7 @@ function otherChecks({ puts = [], cells = [], unchanged = [] }: KvChange): numbe
 /** Finds the group that an event leaves by a change. */
 function groupLeftBy(
   { puts }: KvChange,
-): { readonly key: string; readonly isUrgent: boolean } | undefined {
+): LeftGroup | undefined {
   if (!puts) return undefined;
   for (const { before, after } of puts) {
     if ("must" in before) continue;

@@ -10,6 +10,8 @@ const BATCH_SIZE = 500;
 /** The number of records read at a time. */
 const RECORDS = 100;
 
+const NONE: BoundedCount = { count: 0, isMore: false };
+
 /** The time in which nearly all leases end, in milliseconds. */
 const SOON_MS = 60_000;
 
@@ -216,7 +218,9 @@ export async function countEvents(
   const now = Date.now();
   const first = await schedule.first();
   const seen = new Set<string>();
-  const count = (state: OpenState) => countOpen(parts, state, max, seen, signal);
+  const count = (state: OpenState) =>
+    // Each open event is on the schedule, or behind one that is.
+    first === null ? NONE : countOpen(parts, state, max, seen, signal);
   return {
     oldestDueAt: first !== null && first <= now ? first : null,
     // A parked event that was woken is on the schedule as well, and a running one keeps its position.

@@ -20,7 +20,6 @@
 import { writeLog } from "../../../core/mod.ts";
 import { Pool } from "../../../core/pool.ts";
 import { isCount, isTime, orNone, shape } from "../../../core/shape.ts";
-import { movedUp } from "../arrival.ts";
 import type { Engine, Group as GroupPart, GroupMember } from "../engine.ts";
 import {
   type EventRecord,
@@ -41,9 +40,6 @@ const MAX_PASSED_OVER = 50;
 
 /** The number of positions read at a time, for all of them and for the next one. */
 const [ALL, NEXT] = [500, 2];
-
-/** The number of events that are handled together, at most: they are settled in one commit. */
-const MAX_BATCH = 100;
 
 /** The number of groups checked at the same time. */
 const CONCURRENCY = 10;
@@ -244,7 +240,8 @@ export async function repairGroups(parts: StoreParts): Promise<number> {
 }
 
 /**
- * Repairs a group whose record does not match its positions, or whose first event is not on the schedule.
+ * Repairs a group whose record does not match its positions, or whose first event is not on the schedule. That one gets
+ * an entry and keeps its record: whoever claims it makes it due.
  *
  * @returns True if there was something to repair.
  */
@@ -261,7 +258,7 @@ async function repairGroup(parts: StoreParts, key: string): Promise<boolean> {
   const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
   if (isRight && (known?.next ?? 0) === next && await isMoving(parts, places[0])) return false;
   const write = new Write().check({ key: groupKey, versionstamp });
-  const passedOver = await moveFirstUp(parts, write, places, movedUp);
+  const passedOver = await moveFirstUp(parts, write, places);
   const size = places.length - passedOver;
   setGroup(write, keys, { key, next, size, joinedAt: known?.joinedAt });
   write.notifies = true;
@@ -309,7 +306,7 @@ async function moveNextUp(
   { last = position, onMember, onNext }: Leaving,
 ): Promise<number> {
   const isBatch = last > position;
-  const places = placesIn(parts, key, isBatch ? MAX_BATCH + NEXT : NEXT);
+  const places = placesIn(parts, key, Math.min(last - position + NEXT, ALL));
   const { value: first } = await places.next();
   let gone = 0;
   if (positionOf(first) === position) {
@@ -360,7 +357,7 @@ async function moveFirstUp(
   parts: StoreParts,
   write: Write,
   places: AsyncIterable<Place> | Iterable<Place>,
-  onNext: Leaving["onNext"],
+  onNext?: Leaving["onNext"],
 ): Promise<number> {
   let passedOver = 0;
   for await (const place of places) {
@@ -423,7 +420,7 @@ async function moveUp(
   parts: StoreParts,
   write: Write,
   place: Place,
-  onNext: Leaving["onNext"],
+  onNext: Leaving["onNext"] | undefined,
 ): Promise<boolean> {
   const { value: ref } = place;
   if (!isEventRef(ref)) {
@@ -443,9 +440,13 @@ async function moveUp(
   if (!isAt(place, record)) return false;
   const key = keys.event(ref);
   write.check({ key, versionstamp: version });
-  const next = record.dueAt === null ? onNext(record, Date.now()) : record;
-  if (next !== record) write.set(key, encodeValue(next));
-  setDue(write, keys, next);
+  if (record.dueAt !== null) setDue(write, keys, record);
+  else if (!onNext) deferEntry(write, keys, ref, 0, at(place));
+  else {
+    const next = onNext(record, Date.now());
+    write.set(key, encodeValue(next));
+    setDue(write, keys, next);
+  }
   return true;
 }
 

@@ -1,13 +1,26 @@
 import { checkPart } from "../../../core/check_options.ts";
 import { choiceOf, onDeploy, readEnv, VariableError, type Variables } from "../../../core/env.ts";
+import { withoutCredentials } from "../../../core/hosts.ts";
 import { type LogSink, reasonOf } from "../../../core/mod.ts";
-import { fileReason, watchFile } from "../database_file.ts";
+import { checkDatabaseFile, fileReason, watchFile } from "../database_file.ts";
 import type { EventStore } from "../event_store.ts";
-import type { DefinedStore, StoreDefinition } from "../store_definition.ts";
-import { answered, isRemoteKv, KV_TIMEOUT_MS, KvDatabase, otherScheme } from "./_kv_database.ts";
+import {
+  type DefinedStore,
+  type ExistingDatabases,
+  NoDatabaseError,
+  type StoreDefinition,
+} from "../store_definition.ts";
+import type { KvCommit } from "./_kv_guard.ts";
 import type { KvStoreOptions } from "./_parts.ts";
-import type { KvCommit } from "./_own_keys.ts";
-import { openEventStore } from "./open_event_store.ts";
+import {
+  answered,
+  isRemoteKv,
+  KV_TIMEOUT_MS,
+  KvDatabase,
+  NoAnswerError,
+  openEventStore,
+  otherScheme,
+} from "./kv_database.ts";
 
 /** Place of a KV that the variables do not name. */
 interface GivenKv {
@@ -183,4 +196,39 @@ function isInFile(url: string | undefined): url is string {
 /** Removes the URL from a reason: it may hold a password. */
 function withoutUrl(reason: string, url: string): string {
   return reason.replaceAll(url, "KV_URL").replaceAll(/\/\/\S*@/g, "//");
+}
+
+/** KVs that are there already, by their paths or URLs. */
+export const existingKvs: ExistingDatabases = {
+  variable: "KV_URL",
+  byDefault: "Deno's default one for this script and configuration file",
+  async open(place, create) {
+    return new KvDatabase(await openKv(place, create), { isOwn: true });
+  },
+};
+
+/** Opens an existing KV. Deno itself would create a missing file, and change a file of another kind. */
+async function openKv(place: string | undefined, create: boolean): Promise<Deno.Kv> {
+  if (typeof Deno.openKv !== "function") {
+    throw new NoDatabaseError("Deno.openKv is missing: run the tool with deno run --unstable-kv");
+  }
+  if (place !== undefined && !isRemoteKv(place)) await checkFile(place, create);
+  try {
+    return await answered(Deno.openKv(place));
+  } catch (error) {
+    if (error instanceof NoAnswerError) throw error;
+    const given = place === undefined ? [] : [place];
+    const reason = withoutCredentials(reasonOf(error), given, "the given KV");
+    throw new Error(`Cannot open the database: ${reason}`, { cause: error });
+  }
+}
+
+async function checkFile(path: string, create: boolean): Promise<void> {
+  const scheme = otherScheme(path);
+  if (scheme !== undefined) {
+    throw new NoDatabaseError(
+      `The KV must be a path, or a URL with http or https, and begins with ${scheme}`,
+    );
+  }
+  await checkDatabaseFile("KV", path, create);
 }

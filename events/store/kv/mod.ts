@@ -28,8 +28,7 @@
  *
  * @module
  */
-export type { KvCommit } from "./_own_keys.ts";
+export type { KvCommit } from "./_kv_guard.ts";
 export { kv } from "./kv_store.ts";
-export { listNamespaces } from "./namespaces.ts";
 export type { KvStoreOptions } from "./_parts.ts";
-export { openEventStore } from "./open_event_store.ts";
+export { listNamespaces, openEventStore } from "./kv_database.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import type { Delivery, EventStore, Lease } from "../../../events/mod.ts";
+import type { Delivery, EventRecord, EventStore, Lease } from "../../../events/mod.ts";
 import { claimAll, claimOne, delivery, later } from "./_events.ts";
 
 /** A delivery that is handled together with others of its key that wait. */
@@ -52,4 +52,31 @@ export async function claimBatch(store: EventStore, ...ids: string[]): Promise<L
   const lease = await claimed(store);
   assertEquals(await batchOf(store, lease), ids);
   return lease;
+}
+
+/** Notes parts, whose names take so many bytes each. */
+export async function notingParts(
+  store: EventStore,
+  lease: Lease,
+  count: number,
+  bytes: number,
+): Promise<Lease> {
+  let noted = lease;
+  for (let i = 0; i < count; i++) {
+    noted = (await store.checkpoint(noted, `${i}`.padEnd(bytes, "x")))!;
+    assert(noted);
+  }
+  return noted;
+}
+
+/** Makes the ids of some events. */
+export const named = (count: number) => Array.from({ length: count }, (_, i) => `e${i}`);
+
+/** Checks that events are dead, have failed with the first of them, and keep so many parts that are done. */
+export async function assertDeadWith(store: EventStore, ids: readonly string[], parts: number) {
+  const dead = await Array.fromAsync(store.list({ ids, state: "dead" })) as EventRecord[];
+  assertEquals(dead.length, ids.length);
+  for (const { progress = [], attempts, group } of dead) {
+    assertEquals([progress.length, attempts.length, group], [parts, 1, null]);
+  }
 }

@@ -4,9 +4,12 @@ import {
   exportEvents,
   importEvents,
   type ImportResult,
+  type PortableEvent,
 } from "../../../events/mod.ts";
+import { lineOf } from "../../../events/store/portable_event.ts";
 import { claimOne, delivery } from "./_events.ts";
 
+const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 /** All lines of an export. */
@@ -71,4 +74,23 @@ export async function storeAll(store: EventStore): Promise<void> {
   for (const id of ["b1", "b2"]) {
     await store.accept({ ...delivery(id, `"${id}"`, "b"), intake: "forge" });
   }
+}
+
+/** A queued event from elsewhere, with some fields of its record changed. */
+export function event(
+  changes: Record<string, unknown> = {},
+  text: string | null = "{}",
+): PortableEvent {
+  const record: PortableEvent["record"] = {
+    ...{ id: "d1", platform: "forge", source: "github", type: "push", requestId: null },
+    ...{ receivedAt: 1_000, state: "queued", attempt: 0, dueAt: 1_000, orderingKey: null },
+    ...{ group: null, settledAt: null, attempts: [] },
+  };
+  const body = text === null ? null : encoder.encode(text);
+  return { record: { ...record, ...changes }, body };
+}
+
+/** A line with some of its members changed. */
+export async function line(changes: Record<string, unknown>): Promise<string> {
+  return JSON.stringify({ ...JSON.parse(await lineOf(event())), ...changes });
 }

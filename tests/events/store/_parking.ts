@@ -32,3 +32,11 @@ export async function park(
 /** The result of the only wait of an event, as its value or "timed out". */
 export const resultOf = ({ woken = [] }: EventRecord) =>
   woken.map(({ value, timedOut }) => timedOut ? "timed out" : value);
+
+/** Lists what answers() does, without its functions. */
+export const answersOf = async (store: EventStore) =>
+  (await Array.fromAsync(store.answers())).map(({ name, value, eventId }) => ({
+    name,
+    value,
+    eventId,
+  }));

@@ -12,6 +12,7 @@ import {
   quiet,
 } from "../_batching.ts";
 import { claimAll, delivery, later, listed } from "../_events.ts";
+import { assertDeadWith, named, notingParts } from "../_batching.ts";
 import {
   assertNothingWaits as assertNoneWaits,
   type StoreUnderTest,
@@ -191,32 +192,6 @@ testStore("a member that is cancelled keeps what is done of its batch", async ({
     assert(await store.complete(again));
   }
 });
-
-/** Notes parts, whose names take so many bytes each. */
-async function notingParts(
-  store: EventStore,
-  lease: Lease,
-  count: number,
-  bytes: number,
-): Promise<Lease> {
-  let noted = lease;
-  for (let i = 0; i < count; i++) {
-    noted = (await store.checkpoint(noted, `${i}`.padEnd(bytes, "x")))!;
-    assert(noted);
-  }
-  return noted;
-}
-
-const named = (count: number) => Array.from({ length: count }, (_, i) => `e${i}`);
-
-/** Checks that events are dead, have failed with the first of them, and keep so many parts that are done. */
-async function assertDeadWith(store: EventStore, ids: readonly string[], parts: number) {
-  const dead = await Array.fromAsync(store.list({ ids, state: "dead" })) as EventRecord[];
-  assertEquals(dead.length, ids.length);
-  for (const { progress = [], attempts, group } of dead) {
-    assertEquals([progress.length, attempts.length, group], [parts, 1, null]);
-  }
-}
 
 testStore("a batch with many parts is replayed as it was, where it failed", async ({ store }) => {
   await acceptTogether(store, ["a", "b", "c"]);

@@ -7,16 +7,11 @@ import {
   assertThrows,
 } from "@std/assert";
 import fc from "fast-check";
-import type {
-  Emission,
-  EmitOptions,
-  EventRecord,
-  EventStore,
-  Lease,
-} from "../../../../events/mod.ts";
+import type { EmitOptions, EventStore, Lease } from "../../../../events/mod.ts";
 import { childIdOf, emissionOf, Emissions } from "../../../../events/store/emission.ts";
 import { WallClock } from "../../../_wall_clock.ts";
 import { claimAll, claimOne, delivery, drain, idsOf } from "../_events.ts";
+import { job, leased, manyJobs, recordOf } from "../_emitting.ts";
 import { repairTimes } from "../_tidying.ts";
 import {
   assertEmpty,
@@ -27,21 +22,6 @@ import {
   testStoreInOneProcess,
   testStoreOnce,
 } from "./_contract.ts";
-
-function job(options?: EmitOptions, payload: object = { team: "a" }): Emission {
-  return emissionOf("jobs", "report.due", payload, options);
-}
-
-async function recordOf(store: EventStore, id: string): Promise<EventRecord> {
-  const record = await store.get(id);
-  assert(record, `there is no ${id}`);
-  return record;
-}
-
-async function leased(store: EventStore, id = "d1", key?: string): Promise<Lease> {
-  await store.accept(delivery(id, "{}", key));
-  return await claimOne(store);
-}
 
 testStore("complete() stores the events that its handler has emitted", async ({ store }) => {
   const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
@@ -189,11 +169,6 @@ async function claimEvent(store: EventStore, wanted: string): Promise<Lease> {
   const leases = await claimAll(store);
   for (const lease of leases) if (lease.record.id !== wanted) await store.release(lease);
   return leases.find(({ record: { id } }) => id === wanted)!;
-}
-
-/** Emissions with so many ids of their own that their commit does not check each of them. */
-function manyJobs(name: string): Emission[] {
-  return Array.from({ length: 100 }, (_, i) => job({ id: `${name}${i}`, delayMs: 60_000 }));
 }
 
 testStore("ids are emitted with a lease that was renewed meanwhile", async ({ store }) => {

@@ -3,6 +3,7 @@ import { until } from "../../../../dev/harness/until.ts";
 import { type EventStore, importEvents, type PortableEvent } from "../../../../events/mod.ts";
 import { lineOf } from "../../../../events/store/portable_event.ts";
 import { buryAll, claimAll, claimOne, delivery } from "../_events.ts";
+import { event, line } from "../_moving.ts";
 import { importLines, linesOf } from "../_moving.ts";
 import { repairTimes } from "../_tidying.ts";
 import { assertEmpty, testAging, testStore, testStoreOnce } from "./_contract.ts";
@@ -10,17 +11,6 @@ import { assertEmpty, testAging, testStore, testStoreOnce } from "./_contract.ts
 const encoder = new TextEncoder();
 
 const DAY_MS = 86_400_000;
-
-/** A queued event from elsewhere, with some fields of its record changed. */
-function event(changes: Record<string, unknown> = {}, text: string | null = "{}"): PortableEvent {
-  const record: PortableEvent["record"] = {
-    ...{ id: "d1", platform: "forge", source: "github", type: "push", requestId: null },
-    ...{ receivedAt: 1_000, state: "queued", attempt: 0, dueAt: 1_000, orderingKey: null },
-    ...{ group: null, settledAt: null, attempts: [] },
-  };
-  const body = text === null ? null : encoder.encode(text);
-  return { record: { ...record, ...changes }, body };
-}
 
 const done = (id: string, settledAt: number) =>
   event({ id, state: "done", outcome: "handled", settledAt, dueAt: null }, null);
@@ -219,11 +209,6 @@ testStoreOnce("restore() refuses what is no event, and says why", async (sut) =>
   }
   await assertEmpty(sut);
 });
-
-/** A line with some of its members changed. */
-async function line(changes: Record<string, unknown>): Promise<string> {
-  return JSON.stringify({ ...JSON.parse(await lineOf(event())), ...changes });
-}
 
 testStoreOnce(
   "importEvents() tells of each line why it was not imported, and goes on",

@@ -4,6 +4,7 @@ import { type EventStore, NotKeptError } from "../../../../events/mod.ts";
 import { toEvent } from "../../../../events/worker/event.ts";
 import { until } from "../../worker/_worker.ts";
 import { claimOne, delivery, later, listed } from "../_events.ts";
+import { settle, trimmed } from "../_tidying.ts";
 import { trimPayloads } from "../_tidying.ts";
 import {
   type StoreUnderTest,
@@ -15,12 +16,6 @@ import {
 const DAY_MS = 86_400_000;
 
 const keepPayloads = { forMs: DAY_MS, maxBytes: 1_000_000 };
-
-/** Takes an event in, and settles it as done. */
-async function settle(store: EventStore, id: string, text = `{"a":1}`, key?: string) {
-  await store.accept(delivery(id, text, key));
-  assert(await store.complete(await claimOne(store)));
-}
 
 /** Reads the payload of an event; undefined if it is not kept. */
 async function keptOf(store: EventStore, id: string): Promise<string | undefined> {
@@ -43,12 +38,6 @@ async function sizesOf({ place }: Pick<StoreUnderTest, "place">): Promise<[numbe
 async function assertNothingKept(sut: Pick<StoreUnderTest, "place">): Promise<void> {
   assertEquals(await sizesOf(sut), [0, 0]);
   assertEquals((await sut.place.contents()).payloads, 0);
-}
-
-/** Waits for what settlements trim in passing: for what is on its way, and for what waits for that. */
-async function trimmed(store: EventStore): Promise<void> {
-  await trimPayloads(store);
-  await trimPayloads(store);
 }
 
 function testKeeping(name: string, fn: Parameters<typeof testStore>[1]): void {

@@ -2,21 +2,11 @@ import { assert, assertEquals, assertLessOrEqual } from "@std/assert";
 import type { EventStore, Lease } from "../../../../events/mod.ts";
 import { FakeTime } from "@std/testing/time";
 import { claimAll, claimOne, delivery, idsOf, later } from "../_events.ts";
+import { ahead } from "../_tidying.ts";
 import { repairGroups, repairTimes } from "../_tidying.ts";
 import { testStore, testStoreInOneProcess, testStoreOnce } from "./_contract.ts";
 
 const MINUTE_MS = 60_000;
-
-/** Does something by a clock that is ahead, as it was before it was set back. */
-async function ahead<T>(byMs: number, fn: () => Promise<T>): Promise<T> {
-  const { now } = Date;
-  Date.now = () => now() + byMs;
-  try {
-    return await fn();
-  } finally {
-    Date.now = now;
-  }
-}
 
 testStoreOnce("tidy() makes an event due that a clock ahead has received", async (sut) => {
   await ahead(MINUTE_MS, () => sut.store.accept(delivery("d1")));

@@ -4,6 +4,7 @@ import type { EventStore, LogRecord } from "../../../../events/mod.ts";
 import { waitOf, wakeOf } from "../../../../events/store/waits.ts";
 import { DAY_MS, NAME, park, recordOf, resultOf, wait } from "../_parking.ts";
 import { claimAll, claimOne, delivery, later } from "../_events.ts";
+import { answersOf } from "../_parking.ts";
 import { WallClock } from "../../../_wall_clock.ts";
 import {
   assertNothingWaits,
@@ -572,14 +573,6 @@ testStoreOnce("a name of the longest characters fits a key", async ({ elsewhere 
   assertEquals((await store.wake("漢".repeat(256), 1)).outcome, "late");
   place.close();
 });
-
-/** Lists what answers() does, without its functions. */
-const answersOf = async (store: EventStore) =>
-  (await Array.fromAsync(store.answers())).map(({ name, value, eventId }) => ({
-    name,
-    value,
-    eventId,
-  }));
 
 testStore("answers() lists the values that no event has taken", async ({ store }) => {
   await store.wake("b", { approved: true });

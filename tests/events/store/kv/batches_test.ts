@@ -1,37 +1,12 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { withOperations } from "../../../../dev/harness/faulty_kv.ts";
-import type { EventRecord, EventStore, Lease } from "../../../../events/mod.ts";
+import type { EventStore } from "../../../../events/mod.ts";
 import { openEventStore } from "../../../../events/mod.ts";
 import { acceptTogether, batchOf, claimBatch, claimed } from "../_batching.ts";
 import { claimAll, claimOne, delivery, listed } from "../_events.ts";
+import { assertDeadWith, named, notingParts } from "../_batching.ts";
 import { testStore, testStoreInOneProcess } from "./_stores.ts";
 import { repairGroups } from "../_tidying.ts";
-
-/** Notes parts, whose names take so many bytes each. */
-async function notingParts(
-  store: EventStore,
-  lease: Lease,
-  count: number,
-  bytes: number,
-): Promise<Lease> {
-  let noted = lease;
-  for (let i = 0; i < count; i++) {
-    noted = (await store.checkpoint(noted, `${i}`.padEnd(bytes, "x")))!;
-    assert(noted);
-  }
-  return noted;
-}
-
-const named = (count: number) => Array.from({ length: count }, (_, i) => `e${i}`);
-
-/** Checks that events are dead, have failed with the first of them, and keep so many parts that are done. */
-async function assertDeadWith(store: EventStore, ids: readonly string[], parts: number) {
-  const dead = await Array.fromAsync(store.list({ ids, state: "dead" })) as EventRecord[];
-  assertEquals(dead.length, ids.length);
-  for (const { progress = [], attempts, group } of dead) {
-    assertEquals([progress.length, attempts.length, group], [parts, 1, null]);
-  }
-}
 
 /** Completes all that is due, and tells how many parts each event had as done when it was leased. */
 async function completingAll(store: EventStore): Promise<Map<string, number>> {

@@ -1,35 +1,13 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import {
-  type Emission,
-  type EmitOptions,
-  type EventRecord,
-  type EventStore,
-  type Lease,
-  openEventStore,
-} from "../../../../events/mod.ts";
-import { emissionOf } from "../../../../events/store/emission.ts";
+import { openEventStore } from "../../../../events/mod.ts";
 import { changedKv, failingOnce, withOperations } from "../../../../dev/harness/faulty_kv.ts";
 import { NoTurnError } from "../../../../events/store/engine.ts";
 import { holdCommits, letGo } from "./_commits.ts";
 import { claimAll, claimOne, delivery, idsOf, later } from "../_events.ts";
+import { job, leased, manyJobs, recordOf } from "../_emitting.ts";
 import { keysOf } from "./_keys.ts";
 import { memoryStore, testInMemory, testStore } from "./_stores.ts";
 import { notesOf } from "../../../../events/store/kv/_layout.ts";
-
-function job(options?: EmitOptions, payload: object = { team: "a" }): Emission {
-  return emissionOf("jobs", "report.due", payload, options);
-}
-
-async function recordOf(store: EventStore, id: string): Promise<EventRecord> {
-  const record = await store.get(id);
-  assert(record, `there is no ${id}`);
-  return record;
-}
-
-async function leased(store: EventStore, id = "d1", key?: string): Promise<Lease> {
-  await store.accept(delivery(id, "{}", key));
-  return await claimOne(store);
-}
 
 testInMemory("complete() stores the events that its handler has emitted", async ({ store }) => {
   const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
@@ -48,11 +26,6 @@ testInMemory("complete() stores the events that its handler has emitted", async 
   const body = await store.load(first!);
   assertEquals(JSON.parse(new TextDecoder().decode(body)), { team: "a" });
 });
-
-/** Emissions with so many ids of their own that their commit does not check each of them. */
-function manyJobs(name: string): Emission[] {
-  return Array.from({ length: 100 }, (_, i) => job({ id: `${name}${i}`, delayMs: 60_000 }));
-}
 
 testStore("emitted events with large payloads are stored in parts", async ({ kv, store }) => {
   const text = "é".repeat(100_000);

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type EventStore, exportEvents } from "../../../../events/mod.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
 import { list } from "../../../../events/store/kv/_reads.ts";
-import { listNamespaces } from "../../../../events/store/kv/namespaces.ts";
+import { listNamespaces } from "../../../../events/store/kv/kv_database.ts";
 import { withFolder } from "../../../_folder.ts";
 import { testWith } from "../../../_permissions.ts";
 import { openSqlite } from "../../../_sqlite.ts";

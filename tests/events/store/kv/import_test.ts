@@ -1,27 +1,14 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { withOperations } from "../../../../dev/harness/faulty_kv.ts";
-import { importEvents, openEventStore, type PortableEvent } from "../../../../events/mod.ts";
+import { importEvents, openEventStore } from "../../../../events/mod.ts";
 import { lineOf } from "../../../../events/store/portable_event.ts";
 import { buryAll, claimAll, delivery } from "../_events.ts";
-import { importLines } from "../_moving.ts";
+import { event, importLines, line } from "../_moving.ts";
 import { limitChecks } from "./_commits.ts";
 import { withExpiringKv } from "./_expiring_kv.ts";
 import { keysOf } from "./_keys.ts";
 import { memoryStore, testInMemory } from "./_stores.ts";
 import { setValue } from "./_values.ts";
-
-const encoder = new TextEncoder();
-
-/** A queued event from elsewhere, with some fields of its record changed. */
-function event(changes: Record<string, unknown> = {}, text: string | null = "{}"): PortableEvent {
-  const record: PortableEvent["record"] = {
-    ...{ id: "d1", platform: "forge", source: "github", type: "push", requestId: null },
-    ...{ receivedAt: 1_000, state: "queued", attempt: 0, dueAt: 1_000, orderingKey: null },
-    ...{ group: null, settledAt: null, attempts: [] },
-  };
-  const body = text === null ? null : encoder.encode(text);
-  return { record: { ...record, ...changes }, body };
-}
 
 Deno.test("an event whose id outlasts its record is imported", async () => {
   await withExpiringKv(async ({ kv }) => {
@@ -82,11 +69,6 @@ Deno.test("restore() refuses what is too large for a store", async () => {
   await assertRejects(() => store.restore({ ...event(), body }), RangeError, "58500001 bytes");
   assertEquals(await keysOf(sut.kv), []);
 });
-
-/** A line with some of its members changed. */
-async function line(changes: Record<string, unknown>): Promise<string> {
-  return JSON.stringify({ ...JSON.parse(await lineOf(event())), ...changes });
-}
 
 Deno.test("importEvents() tells of each line why it was not imported, and goes on", async () => {
   await using sut = await memoryStore();

@@ -1,7 +1,8 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type EventStore, openEventStore } from "../../../../events/mod.ts";
+import { assertEquals, assertRejects } from "@std/assert";
+import { openEventStore } from "../../../../events/mod.ts";
 import { until } from "../../worker/_worker.ts";
 import { claimOne, delivery } from "../_events.ts";
+import { settle, trimmed } from "../_tidying.ts";
 import { keysOf } from "./_keys.ts";
 import { memoryStore, testStore } from "./_stores.ts";
 import { trimPayloads } from "../_tidying.ts";
@@ -11,21 +12,9 @@ const DAY_MS = 86_400_000;
 
 const keepPayloads = { forMs: DAY_MS, maxBytes: 1_000_000 };
 
-/** Takes an event in, and settles it as done. */
-async function settle(store: EventStore, id: string, text = `{"a":1}`, key?: string) {
-  await store.accept(delivery(id, text, key));
-  assert(await store.complete(await claimOne(store)));
-}
-
 /** The sum of the sizes, as it is stored. */
 async function sumOf(kv: Deno.Kv): Promise<number> {
   return Number((await kv.get<Deno.KvU64>(["events", "keptBytes"])).value?.value ?? 0n);
-}
-
-/** Waits for what settlements trim in passing: for what is on its way, and for what waits for that. */
-async function trimmed(store: EventStore): Promise<void> {
-  await trimPayloads(store);
-  await trimPayloads(store);
 }
 
 function testKeeping(name: string, fn: Parameters<typeof testStore>[1]): void {

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { changedKv } from "../../../../dev/harness/faulty_kv.ts";
 import { type EventStore, openEventStore } from "../../../../events/mod.ts";
-import { findLeftNamespaces, listNamespaces } from "../../../../events/store/kv/namespaces.ts";
+import { findLeftNamespaces, listNamespaces } from "../../../../events/store/kv/kv_database.ts";
 import { testKv } from "../../../_kvs.ts";
 import { claimOne, delivery } from "../_events.ts";
 

@@ -3,9 +3,9 @@ import type { EventStore, Lease } from "../../../../events/mod.ts";
 import { UndecodableError } from "../../../../events/store/kv/_layout.ts";
 import { testKv } from "../../../_kvs.ts";
 import { claimAll, claimOne, delivery, drain, idsOf } from "../_events.ts";
+import { repairGroups } from "../_tidying.ts";
 import { assertNothingWaits, countReads, keysOf, recordKey } from "./_keys.ts";
 import { loggedStore, withLoggedStore } from "./_stores.ts";
-import { repairGroups } from "../_tidying.ts";
 import { changeValue, damage, setNewer, setValue } from "./_values.ts";
 
 const GROUP: Deno.KvKey = ["events", "lane", "key"];

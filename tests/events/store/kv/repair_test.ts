@@ -1,23 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { claimAll, delivery, idsOf } from "../_events.ts";
+import { ahead } from "../_tidying.ts";
 import { keysOf, makeDue } from "./_keys.ts";
 import { memoryStore } from "./_stores.ts";
 import { repairTimes } from "../_tidying.ts";
 import { changeValue } from "./_values.ts";
 
 const MINUTE_MS = 60_000;
-
-/** Does something by a clock that is ahead, as it was before it was set back. */
-async function ahead<T>(byMs: number, fn: () => Promise<T>): Promise<T> {
-  const { now } = Date;
-  Date.now = () => now() + byMs;
-  try {
-    return await fn();
-  } finally {
-    Date.now = now;
-  }
-}
 
 Deno.test("tidy() brings an event forward that a clock ahead has put off", async () => {
   await using sut = await memoryStore();

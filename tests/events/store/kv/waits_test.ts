@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { type EventRecord, type EventStore, openEventStore } from "../../../../events/mod.ts";
+import { type EventRecord, openEventStore } from "../../../../events/mod.ts";
 import { DAY_MS, NAME, park, recordOf, resultOf, wait } from "../_parking.ts";
 import { claimAll, claimOne, delivery, later } from "../_events.ts";
+import { answersOf } from "../_parking.ts";
 import { keysOf, makeDue, recordKey } from "./_keys.ts";
 import { repairTimes } from "../_tidying.ts";
 import { changeValue, setNewer, valueAt } from "./_values.ts";
@@ -84,14 +85,6 @@ testStore(
 const circle: { self?: unknown } = {};
 
 circle.self = circle;
-
-/** Lists what answers() does, without its functions. */
-const answersOf = async (store: EventStore) =>
-  (await Array.fromAsync(store.answers())).map(({ name, value, eventId }) => ({
-    name,
-    value,
-    eventId,
-  }));
 
 testInMemory("answers() passes over what it cannot read", async ({ kv, store }) => {
   for (const name of ["a", "b", "c"]) await store.wake(name, name);
