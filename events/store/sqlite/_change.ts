@@ -150,12 +150,16 @@ class ChangeMaking {
     return { ok: true, version: this.#version, written, head };
   }
 
-  #checkPut(put: Put): Refused | undefined {
+  #checkPut(put: Put, isAgain = false): Refused | undefined {
     const { before, via } = put;
     if ("must" in before) return this.#checkNew(put, before);
     const row = this.#row(idOf(before));
     if (row?.version !== before.version) {
-      return { ok: false, why: "event", found: row && eventOf(row) };
+      const found = row && eventOf(row);
+      const again = found?.record && this.#puttings.length === 0 && !isAgain
+        ? this.#change.turn?.again?.(found)
+        : undefined;
+      return again ? this.#checkPut(again, true) : { ok: false, why: "event", found };
     }
     if (via && !leadsTo(row, via)) return { ok: false, why: "via" };
     this.#puttings.push({ put, row });

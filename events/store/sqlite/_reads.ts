@@ -43,7 +43,7 @@ export function readingEvents(
     group: async (key, options) => reads.group(key, options),
     scan: (scan) => reads.scan(scan),
     // deno-lint-ignore require-await
-    count: async (max) => reads.count(max),
+    count: async (max, signal) => reads.count(max, signal),
     // deno-lint-ignore require-await
     payload: async ({ id }) => readPayload(db, id),
   };
@@ -87,10 +87,10 @@ class EventReads {
 
   due({ until, limit, cursor }: DueOptions): DuePage {
     if (limit === 0) return { events: [], bodies: Promise.resolve([]), next: this.#nextDueAt() };
-    const [at, seq] = cursor === undefined ? [-Infinity, 0] : numbersIn(cursor);
+    const [at, id] = cursor === undefined ? [-Infinity, ""] : placeIn(cursor);
     const rows = this.#db.all<EventRow>(
-      `select ${COLUMNS} from event where due_at <= ? and (due_at, seq) > (?, ?) order by due_at, seq limit ?`,
-      ...[until, at, seq, limit],
+      `select ${COLUMNS} from event where due_at <= ? and (due_at, id) > (?, ?) order by due_at, id limit ?`,
+      ...[until, at, id, limit],
     );
     const events = rows.map((row): Due => ({
       ...refOf(row),
@@ -103,7 +103,7 @@ class EventReads {
       bodies: Promise.resolve(
         rows.map(({ payload }) => payload === null ? undefined : this.#small(payload)),
       ),
-      cursor: last && `${last.due_at}:${last.seq}`,
+      cursor: last && `${last.due_at}:${last.id}`,
     };
   }
 
@@ -165,11 +165,11 @@ class EventReads {
     }
   }
 
-  count(max: number): Counts {
+  count(max: number, signal?: AbortSignal): Counts {
     const of = (state: string): BoundedCount => {
       const sql = "select count(*) as n from (select 1 from event where state = ? limit ?)";
       const { n } = this.#db.one<{ n: number }>(sql, state, max + 1)!;
-      return { count: Math.min(n, max), isMore: n > max };
+      return { count: Math.min(n, max), isMore: n > max || signal?.aborted === true };
     };
     const next = this.#nextDueAt();
     return {
@@ -203,15 +203,11 @@ function conditionsOf(
 
 /** Reads a place that a scan has named. */
 function placeIn(place: string): [number, string] {
+  if (typeof place !== "string") throw new CursorError(place);
   const colon = place.indexOf(":");
   const at = Number(place.slice(0, colon));
   if (colon > 0 && Number.isFinite(at)) return [at, place.slice(colon + 1)];
   throw new TypeError(
     `'after' must be a place that a scan has named, got ${JSON.stringify(place)}`,
   );
-}
-
-function numbersIn(cursor: string): [number, number] {
-  const [at, seq] = cursor.split(":");
-  return [Number(at), Number(seq)];
 }

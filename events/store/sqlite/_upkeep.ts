@@ -1,28 +1,10 @@
-import type {
-  Cell,
-  CheckedPage,
-  Engine,
-  StoredKind,
-  StoreFinding,
-  Tidying,
-  Version,
-} from "../engine.ts";
+import type { CheckedPage, Engine, StoreFinding, Tidying, Version } from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
-import { encodeCellKey } from "./_cell_key.ts";
-import { nameOf, readingCells } from "./_cells.ts";
 import type { Connection } from "./_connection.ts";
 import { COLUMNS, eventOf, type EventRow, firstOf } from "./_rows.ts";
 
 /** The number of rows that a step of upkeep reads, or deletes. */
 const PAGE = 200;
-
-/** Kinds of cells that a check reads, with the beginnings of their keys. */
-const CHECKED: readonly (readonly [StoredKind, string])[] = [
-  ["name", "waiter"],
-  ["state", "state"],
-  ["schedule", "cron"],
-  ["kept payload", "kept"],
-];
 
 type CheckOptions = Parameters<Engine["check"]>[0];
 
@@ -40,6 +22,9 @@ interface UpkeepParts {
 /** The upkeep of a file: what is forgotten is deleted, and what is wrong is found. */
 export class Upkeep {
   readonly #parts: UpkeepParts;
+
+  /** The place in the schedule up to which the last look with a limit has come. */
+  #looked: [at: number, id: string] = [-Infinity, ""];
 
   constructor(parts: UpkeepParts) {
     this.#parts = parts;
@@ -75,24 +60,28 @@ export class Upkeep {
     }
   }
 
-  /** Looks at events that are due later, and corrects the times that a wrong clock has made. */
+  /**
+   * Looks at events that are due later, and corrects the times that a wrong clock has made. With a limit it goes on where
+   * the last look has ended, and to the end if it finds one: a clock is seldom wrong once.
+   */
   async #correctTimes({ reads, corrected }: NonNullable<Tidying["times"]>): Promise<number> {
-    const { db, now } = this.#parts;
-    let [numberCorrected, read, at, seq] = [0, 0, now(), 0];
-    while (read < reads) {
+    const { db, now, write } = this.#parts;
+    let [at, id] = reads === Infinity || this.#looked[0] < now() ? [now(), ""] : this.#looked;
+    this.#looked = [-Infinity, ""];
+    let [changed, read] = [0, 0];
+    while (read < reads || changed > 0) {
       const rows = db.all<EventRow>(
-        `select ${COLUMNS} from event where (due_at, seq) > (?, ?) order by due_at, seq limit ?`,
-        ...[at, seq, Math.min(PAGE, reads - read)],
-      );
+        `select ${COLUMNS} from event where (due_at, id) > (?, ?) order by due_at, id limit ${PAGE}`,
+        ...[at, id],
+      ).slice(0, changed > 0 ? PAGE : reads - read);
       const last = rows.at(-1);
-      if (!last) break;
-      [at, seq, read] = [last.due_at!, last.seq, read + rows.length];
-      const changes = rows.filter((row) => this.#isTooLate(row, corrected));
-      if (changes.length > 0) {
-        numberCorrected += await this.#parts.write(() => this.#correct(changes, corrected));
-      }
+      if (!last) return changed;
+      [at, id, read] = [last.due_at!, last.id, read + rows.length];
+      const wrong = rows.filter((row) => this.#isTooLate(row, corrected));
+      if (wrong.length > 0) changed += await write(() => this.#correct(wrong, corrected));
     }
-    return numberCorrected;
+    this.#looked = [at, id];
+    return changed;
   }
 
   #isTooLate(row: EventRow, corrected: Corrected): boolean {
@@ -122,17 +111,9 @@ export class Upkeep {
     return number;
   }
 
-  /** Checks all values, the events last. */
-  async *check({ discard, foundAgain }: CheckOptions): AsyncGenerator<CheckedPage> {
-    const { db, now } = this.#parts;
-    const { list } = readingCells(db, now);
-    for (const [kind, beginning] of CHECKED) {
-      for await (const page of pagesOf(list([beginning]))) {
-        const findings = page.filter(({ value }) => value === undefined)
-          .map((cell) => this.#unreadable(kind, cell, discard));
-        yield { read: page.length, findings: await Promise.all(findings) };
-      }
-    }
+  /** Checks the events. */
+  async *check({ foundAgain }: CheckOptions): AsyncGenerator<CheckedPage> {
+    const { db } = this.#parts;
     for (let seq = 0;;) {
       const rows = db.all<EventRow>(
         `select ${COLUMNS} from event where seq > ? order by seq limit ${PAGE}`,
@@ -151,13 +132,6 @@ export class Upkeep {
       }
       yield { read: rows.length, findings };
     }
-  }
-
-  async #unreadable(kind: StoredKind, { key }: Cell, discard: boolean): Promise<StoreFinding> {
-    const sql = "delete from cell where key = ?";
-    if (discard) await this.#parts.write((db) => db.run(sql, encodeCellKey(key)));
-    const name = String(key.at(-1));
-    return { is: discard ? "discarded" : "unreadable", kind, name, at: nameOf(key) };
   }
 
   /** Checks for an open event that will never be due. */
@@ -183,14 +157,4 @@ export class Upkeep {
 /** Checks for the time of a move that is behind the time of the record: waking makes an event due earlier. */
 function isOtherTooLate({ other_due_at }: EventRow, { dueAt }: EventRecord): boolean {
   return other_due_at !== null && dueAt !== null && other_due_at > dueAt;
-}
-
-async function* pagesOf(cells: AsyncIterable<Cell>): AsyncGenerator<Cell[]> {
-  let page: Cell[] = [];
-  for await (const cell of cells) {
-    if (page.push(cell) < PAGE) continue;
-    yield page;
-    page = [];
-  }
-  if (page.length > 0) yield page;
 }

@@ -35,7 +35,10 @@ type SqliteChange = Change<DatabaseSync>;
  * @param now The clock.
  * @returns The engine.
  */
-export function openSqliteEngine(file: SqliteFile, now: () => number = Date.now): SqliteEngine {
+export function openSqliteEngine(
+  file: SqliteFile,
+  now: () => number = () => Date.now(),
+): SqliteEngine {
   const { db, handle, place } = file;
   const commits = new GroupCommit(db, () => file.sync());
   const newVersion = versions();

@@ -17,7 +17,7 @@ import type {
 export interface SqlitePlace extends Place {
   readonly path: string;
   /** Opens the file once more, and closes it with the place. */
-  openFile(): Promise<SqliteFile>;
+  openFile(namespace?: string): Promise<SqliteFile>;
 }
 
 /** The table of what handlers write. */
@@ -92,8 +92,8 @@ async function openPlace(): Promise<SqlitePlace> {
   const folder = await Deno.makeTempDir();
   const path = `${folder}/store.db`;
   const files: SqliteFile[] = [];
-  async function openFile(): Promise<SqliteFile> {
-    const file = await openSqliteFile(path);
+  async function openFile(namespace?: string): Promise<SqliteFile> {
+    const file = await openSqliteFile(namespace === undefined ? path : `${path}-${namespace}`);
     files.push(file);
     return file;
   }
@@ -104,7 +104,7 @@ async function openPlace(): Promise<SqlitePlace> {
   };
   return {
     ...{ path, address: path, openFile, close, effects: effectsAt(path) },
-    open: async (options = {}) => storeIn(await openFile(), options),
+    open: async (options = {}) => storeIn(await openFile(options.namespace), options),
     contents: () => Promise.resolve(at(path, contentsIn)),
     async [Symbol.asyncDispose]() {
       close();
