@@ -199,8 +199,9 @@ export interface Turn {
   /** A signal that ends the wait. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Makes the first put anew for the version that its event has once the wait is over, so that the change need not wait
-   * a second time; null refuses the change. An engine in which such changes do not wait for long never calls it.
+   * Makes the first put anew if its event has got another version while the change waited: a lease may have been
+   * renewed. It is called once before the change is refused for that, so that it need not wait a second time. Null refuses
+   * the change.
    */
   readonly again?: ((now: Stored) => Put | null) | undefined;
 }
@@ -388,7 +389,7 @@ export interface CheckedPage {
        * another program has written with a newer Deno has none in an older one.
        */
       readonly name: string;
-      /** Place of the value, as the engine names it, or the place around it if it has no name. */
+      /** Place of the value: the key of a cell, or what the engine has; the place around it if it has no name. */
       readonly at: unknown;
     }
   )[];
@@ -555,7 +556,10 @@ export interface Engine<TTx = unknown, TReader = unknown> {
     what: Tidying,
   ): Promise<{ readonly times: number; readonly groups: number; readonly uploads: number }>;
 
-  /** Checks that everything can be read and found, page by page, and puts back what nothing leads to. */
+  /**
+   * Checks that the events can be read and found, with all that leads to them, page by page, and puts back what nothing
+   * leads to. The store checks the cells.
+   */
   check(options: {
     /** Set if values that cannot be read are deleted, except for records. */
     readonly discard: boolean;

@@ -7,8 +7,8 @@ import {
   type OptionCheck,
 } from "../../core/check_options.ts";
 import { consoleSink } from "../../core/mod.ts";
-import { isCount, isTime, shape } from "../../core/shape.ts";
 import { Acceptance } from "./_acceptance.ts";
+import { checkStore, readLastCheck } from "./_check.ts";
 import { Claims } from "./_claims.ts";
 import { Emitter } from "./_emit.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
@@ -17,8 +17,8 @@ import { storeInspector } from "./_lists.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { answers, wake } from "./_waits.ts";
-import { corrected, foundAgain } from "./arrival.ts";
-import type { CellKey, CheckedPage, Engine } from "./engine.ts";
+import { corrected } from "./arrival.ts";
+import type { Engine } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { consoleRecords, scheduleNotes } from "./own_cells.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
@@ -31,9 +31,6 @@ import {
 } from "./store_core.ts";
 import { listStates, readState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
-
-/** Key of the outcome of the last whole check. */
-const CHECKED: CellKey = ["checked"];
 
 /** Options of {@linkcode createEventStore}: the ones that every store has, whatever its engine. */
 type StoreOptions = Pick<EventStoreOptions, "retentionMs" | "keepPayloads" | "log">;
@@ -160,45 +157,4 @@ function listenersOn(place: object): Set<StoreListener> {
   const found = listeners.get(place) ?? new Set();
   listeners.set(place, found);
   return found;
-}
-
-/** The outcome of a whole check. */
-type CheckSummary = NonNullable<Awaited<ReturnType<EventStore["lastCheck"]>>>;
-
-const isSummary = shape<CheckSummary>({
-  at: isTime,
-  read: isCount,
-  putBack: isCount,
-  unreadable: isCount,
-});
-
-/** Checks the store page by page, and notes the outcome at the end. */
-function checkStore(
-  core: StoreCore,
-  options: Parameters<EventStore["check"]>[0] = {},
-): AsyncIterableIterator<CheckedPage> {
-  checkOptions("check the store", options, { discard: checkBoolean });
-  return checked(core, options.discard ?? false);
-}
-
-async function* checked(
-  { engine, local }: StoreCore,
-  discard: boolean,
-): AsyncGenerator<CheckedPage> {
-  const counts = { read: 0, put_back: 0, unreadable: 0, discarded: 0 };
-  for await (const page of engine.check({ discard, foundAgain })) {
-    counts.read += page.read;
-    for (const { is } of page.findings) counts[is]++;
-    if (page.findings.some(({ is }) => is === "put_back")) local.listener?.wake();
-    yield page;
-  }
-  const { read, put_back: putBack, unreadable } = counts;
-  const after: CheckSummary = { at: engine.now(), read, putBack, unreadable };
-  await engine.apply({ cells: [{ key: CHECKED, after }], urgency: "work" });
-}
-
-/** Reads the outcome of the last whole check; null if there is none that this version can read. */
-async function readLastCheck({ engine }: StoreCore): Promise<CheckSummary | null> {
-  const [cell] = await engine.cells([CHECKED]);
-  return isSummary(cell!.value) ? cell!.value : null;
 }

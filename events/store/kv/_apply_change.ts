@@ -12,17 +12,16 @@ import {
   type Unreadable,
 } from "../engine.ts";
 import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_record.ts";
-import { takeIds, TURN } from "./_chosen_ids.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
 import { EventWrite } from "./_event_write.ts";
 import type { GroupIntake } from "./_group_intake.ts";
 import { forEffects } from "./_kv_guard.ts";
+import { RecentIds, takeIds, TURN } from "./_ids.ts";
 import { eventIn, findEvents, refOf } from "./_layout.ts";
 import { type Group, holdGroup, leaveBehind, leaveGroup } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteParts, MAX_BODY_BYTES } from "./_payload.ts";
 import { type Entry, read, readAll } from "./_reads.ts";
-import { RecentIds } from "./_recent_ids.ts";
 import { deferEntry, type FoundDue, isShared } from "./_schedule.ts";
 import { hasTooManyChecks, isTooMuch, Write, type WriteCheck } from "./_write.ts";
 import { encodeValue } from "./value_codec.ts";

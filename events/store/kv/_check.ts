@@ -48,10 +48,6 @@ export class StoreCheck {
       ["schedule entry", keys.schedule],
       ["ordering group", keys.orderingGroups],
       ["position", keys.positions],
-      ["name", { prefix: keys.cell(["waiter"]) }],
-      ["state", { prefix: keys.cell(["state"]) }],
-      ["schedule", { prefix: keys.cell(["cron"]) }],
-      ["kept payload", { prefix: keys.cell(["kept"]) }],
     ];
     for (const [kind, selector] of kinds) {
       for await (const page of this.#pages(selector)) {

@@ -8,6 +8,9 @@ export interface Peer extends AsyncDisposable {
   call(method: Call["method"], args: unknown[]): Promise<unknown>;
 }
 
+/** Methods whose results cannot be sent: they have functions. */
+const LOCAL = ["answers", "check", "listen", "portableEntries", "state", "states"];
+
 /** A store of which each second call is executed by another process in the same place. */
 export async function inTwoProcesses<TStore extends EventStore>(
   own: TStore,
@@ -21,10 +24,7 @@ export async function inTwoProcesses<TStore extends EventStore>(
   const store = new Proxy(own, {
     get(target, name) {
       const value = Reflect.get(target, name, target);
-      // What these return has functions.
-      const isLocal = ["listen", "state", "states", "answers", "portableEntries"].includes(
-        String(name),
-      );
+      const isLocal = LOCAL.includes(String(name));
       if (typeof value !== "function" || isLocal) return bound(value, target);
       return (...args: unknown[]) => {
         // A function cannot be sent: effects of a settlement, and the report of a purge's progress.

@@ -28,10 +28,10 @@ function workerOf(store: EventStore): { reserved: number; taken: number; cancell
 
 Deno.test("a settlement that outlasts its turn holds no room for the next event of its group", async () => {
   await using sut = await memoryStore();
-  let held: PromiseWithResolvers<void> | undefined;
+  const hold: { until?: Promise<void> } = {};
   const slow = changedKv(sut.kv, {
     getMany: async (...keys: Parameters<Deno.Kv["getMany"]>) => {
-      await held?.promise;
+      await hold.until;
       return await sut.kv.getMany(...keys);
     },
   });
@@ -39,7 +39,8 @@ Deno.test("a settlement that outlasts its turn holds no room for the next event 
   for (const id of ["d1", "d2"]) await store.accept(delivery(id, "{}", "key"));
   const lease = await claimOne(store);
   const counts = workerOf(store);
-  held = Promise.withResolvers();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  hold.until = promise;
   {
     using time = new FakeTime();
     let isKnown: boolean | undefined;
@@ -47,7 +48,7 @@ Deno.test("a settlement that outlasts its turn holds no room for the next event 
     while (isKnown === undefined) await time.tickAsync(500);
     assertEquals(isKnown, false);
   }
-  held.resolve();
+  resolve();
   await until(async () => (await sut.store.get("d1"))!.state === "done", 5_000);
   assertEquals(counts, { reserved: 0, taken: 0, cancelled: 0 });
   assertEquals((await sut.store.get("d2"))!.state, "queued");
@@ -92,11 +93,11 @@ Deno.test("a settlement that has its turn among many ids waits for no company", 
 
 Deno.test("a replay waits for its group for longer than the sender of a delivery would", async () => {
   await using sut = await memoryStore();
-  let held: PromiseWithResolvers<void> | undefined;
+  const hold: { until?: Promise<void> } = {};
   const slow = withOperations(sut.kv, (operation) => {
     const commit = operation.commit.bind(operation);
     operation.commit = async () => {
-      await held?.promise;
+      await hold.until;
       return await commit();
     };
   });
@@ -105,13 +106,14 @@ Deno.test("a replay waits for its group for longer than the sender of a delivery
   assert(await sut.store.bury(await claimOne(sut.store), "no"));
   await sut.store.accept(delivery("d1", "{}", "key"));
   const lease = await claimOne(sut.store);
-  held = Promise.withResolvers();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  hold.until = promise;
   const settling = store.complete(lease);
   const replaying = store.replay("dead");
   {
     using time = new FakeTime();
     for (let ms = 0; ms < 4_800; ms += 100) await time.tickAsync(100);
   }
-  held.resolve();
+  resolve();
   assertEquals([await settling, await replaying], [true, true]);
 });

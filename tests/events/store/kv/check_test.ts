@@ -100,7 +100,7 @@ testStoreInOneProcess("check() names what cannot be decoded, and changes nothing
   await acceptAll(store, "k");
   await (await store.state("s")).set(1);
   await store.wake("early", 1);
-  const kinds = ["id", "due", "lane", "place", "waiter", "state", "event"];
+  const kinds = ["waiter", "state", "id", "due", "lane", "place", "event"];
   const keys = await Promise.all(kinds.map(async (kind) => (await keysOf(kv, kind))[0]!));
   for (const key of keys) await kv.set(key, new Uint8Array([99, 1]));
   const all = async () => {
@@ -113,15 +113,19 @@ testStoreInOneProcess("check() names what cannot be decoded, and changes nothing
   assertEquals(
     findings.map((finding) => [finding.is, "kind" in finding && finding.kind]),
     [
+      ["unreadable", "name"],
+      ["unreadable", "state"],
       ["unreadable", "id"],
       ["unreadable", "schedule entry"],
       ["unreadable", "ordering group"],
       ["unreadable", "position"],
-      ["unreadable", "name"],
-      ["unreadable", "state"],
       ["unreadable", "event"],
     ],
   );
-  assertEquals(findings.map((finding) => "at" in finding && finding.at), keys);
+  const [waiter, state, ...others] = keys;
+  assertEquals(
+    findings.map((finding) => "at" in finding && finding.at),
+    [waiter!.slice(1), state!.slice(1), ...others],
+  );
   assertEquals(await all(), before);
 });

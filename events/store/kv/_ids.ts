@@ -1,6 +1,8 @@
 /**
- * Ids that the caller has chosen, in a change that stores other events as well. They may be used by others at the same
- * time, so the commit checks that each is unknown. For many ids these checks would be too many: a remote KV
+ * The ids of new events.
+ *
+ * Ids that the caller has chosen come in a change that stores other events as well. They may be used by others at the
+ * same time, so the commit checks that each is unknown. For many ids these checks would be too many: a remote KV
  * takes ten. Such a commit takes its turn, checks and changes one key instead, and looks ids up after it has read that.
  * All other commits with such ids change the key as well, but do not check it: they never wait for each other.
  *
@@ -16,6 +18,9 @@ import type { StoreParts } from "./_parts.ts";
 import { type Entry, MAX_KEYS, readAll } from "./_reads.ts";
 import { Write } from "./_write.ts";
 import { encodeValue } from "./value_codec.ts";
+
+/** Smallest number of ids that are remembered: most redeliveries follow soon. UUIDs take about 3 MB. */
+const MIN_REMEMBERED = 16_384;
 
 /** The key of the turn. No ordering group has it. */
 export const TURN = Symbol("emit");
@@ -85,4 +90,26 @@ async function holdOff({ keys, commits }: StoreParts): Promise<string> {
 function heldUntil({ value }: Entry, by: string | undefined): number {
   const note = isHolding(value) ? value as ChoiceNote : undefined;
   return note === undefined || note.by === by ? 0 : note.heldUntil;
+}
+
+/**
+ * The ids of the events that were taken in lately. One duplicate makes a group commit fail for all its deliveries, so
+ * an id that is known here is looked up before.
+ */
+export class RecentIds {
+  #young = new Set<string>();
+  #old = new Set<string>();
+
+  /** Checks whether an id was added lately. */
+  has(id: string): boolean {
+    return this.#young.has(id) || this.#old.has(id);
+  }
+
+  /** Adds an id. */
+  add(id: string): void {
+    this.#young.add(id);
+    if (this.#young.size < MIN_REMEMBERED) return;
+    this.#old = this.#young;
+    this.#young = new Set();
+  }
 }
