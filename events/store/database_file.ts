@@ -43,10 +43,15 @@ export async function checkDatabaseFile(
 
 async function readHeader(path: string): Promise<string> {
   if (!(await Deno.stat(path)).isFile) return "";
-  using file = await Deno.open(path);
-  const bytes = new Uint8Array(SQLITE_HEADER.length);
-  const count = await file.read(bytes);
-  return new TextDecoder().decode(bytes.subarray(0, count ?? 0));
+  // Node 20, which has no `using`, loads this file.
+  const file = await Deno.open(path);
+  try {
+    const bytes = new Uint8Array(SQLITE_HEADER.length);
+    const count = await file.read(bytes);
+    return new TextDecoder().decode(bytes.subarray(0, count ?? 0));
+  } finally {
+    file.close();
+  }
 }
 
 /**

@@ -101,8 +101,9 @@ export interface Put {
   readonly forMs?: number | undefined;
   /**
    * The key of an ordering group that the event joins as its last one. The engine gives it the next position of the
-   * group, and tells `after` with {@linkcode Moment.group}. Nothing else gives an event a position. A change has at
-   * most one put that joins, and then no effects.
+   * group, and tells `after` with {@linkcode Moment.group}. Nothing else gives an event a position, and while events
+   * are in a group none is given twice, even if a repair has to find the next one: a batch is known by its last
+   * position. A change has at most one put that joins, and then no effects.
    */
   readonly joins?: string | undefined;
   /**

@@ -63,7 +63,7 @@ testCli("events takes a database with its engine from --store", async ({ store, 
   const doing = "Cannot open the database";
   const begin = `${doing}: --store must begin with kv:, got `;
   const wrong: readonly [readonly string[], string][] = [
-    [["--store", path], `${begin}"${path}": give --store kv:${path} for a KV`],
+    [["--store", "./bot.db"], `${begin}"./bot.db": give --store kv:./bot.db for a KV`],
     [["--store", "toString:x"], `${begin}"toString:x"`],
     [["--store", "sql:./bot.db"], `${begin}"sql:./bot.db"`],
     [["--store", "postgres://bob:s3cret@db/bot"], `${begin}a URL with postgres:`],

@@ -243,6 +243,9 @@ export async function repairGroups(parts: StoreParts): Promise<number> {
  * Repairs a group whose record does not match its positions, or whose first event is not on the schedule. That one gets
  * an entry and keeps its record: whoever claims it makes it due.
  *
+ * If the number of the next position is lost, the group goes on from the time, beyond all that it has given before:
+ * an event at one of those might be settled with a batch that is handled by now without it.
+ *
  * @returns True if there was something to repair.
  */
 async function repairGroup(parts: StoreParts, key: string): Promise<boolean> {
@@ -254,9 +257,10 @@ async function repairGroup(parts: StoreParts, key: string): Promise<boolean> {
   if (versionstamp !== null && !known) return false;
   const places = await Array.fromAsync(placesIn(parts, key, ALL));
   if (places.some(isGap)) return false;
-  const next = Math.max(known?.next ?? 0, 1 + positionOf(places.at(-1)));
+  const [given, behind] = [known?.next ?? 0, 1 + positionOf(places.at(-1))];
+  const next = given >= behind ? given : Math.max(behind, Date.now());
   const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
-  if (isRight && (known?.next ?? 0) === next && await isMoving(parts, places[0])) return false;
+  if (isRight && given === next && await isMoving(parts, places[0])) return false;
   const write = new Write().check({ key: groupKey, versionstamp });
   const passedOver = await moveFirstUp(parts, write, places);
   const size = places.length - passedOver;

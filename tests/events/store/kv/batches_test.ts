@@ -2,9 +2,10 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { withOperations } from "../../../../dev/harness/faulty_kv.ts";
 import type { EventStore } from "../../../../events/mod.ts";
 import { openEventStore } from "../../../../events/mod.ts";
-import { acceptTogether, batchOf, claimBatch, claimed } from "../_batching.ts";
+import { acceptAll, acceptTogether, batchOf, claimBatch, claimed } from "../_batching.ts";
 import { claimAll, claimOne, delivery, listed } from "../_events.ts";
 import { assertDeadWith, named, notingParts } from "../_batching.ts";
+import { assertNothingWaits, keysOf } from "./_keys.ts";
 import { testStore, testStoreInOneProcess } from "./_stores.ts";
 import { repairGroups } from "../_tidying.ts";
 
@@ -52,6 +53,27 @@ testStoreInOneProcess(
     assertEquals(await completingAll(store), new Map(ahead.map((id) => [id, 32])));
     assertEquals((await Array.fromAsync(store.list({ ids, state: "done" }))).length, 30);
     assertEquals(await repairGroups(store), 0);
+  },
+);
+
+testStoreInOneProcess(
+  "an event that joins a repaired group is not settled with a batch that is handled without it",
+  async ({ kv, store }) => {
+    await acceptTogether(store, ["a", "b"]);
+    const batch = await claimBatch(store, "a", "b");
+    const [, lost] = await keysOf(kv, "place");
+    await kv.delete(lost!);
+    for (const group of await keysOf(kv, "lane")) await kv.delete(group);
+    assertEquals(await batchOf(store, batch), ["a"]);
+    assertEquals(await repairGroups(store), 1);
+    await acceptAll(store, ["c"]);
+    for await (const _ of store.check());
+    assertEquals(await claimAll(store), []);
+    assertEquals(await batchOf(store, batch), ["a"]);
+    assert(await store.complete(batch));
+    assertEquals(await listed(store, { state: "done" }), ["a"]);
+    assert(await store.complete(await claimBatch(store, "c", "b")));
+    await assertNothingWaits(kv);
   },
 );
 
