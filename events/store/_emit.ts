@@ -131,11 +131,8 @@ export class Emitter {
     const { engine } = this.#core;
     // A semicolon follows a colon.
     const last = await engine.ids({ before: `${name};`, limit: LOOKED_AT });
-    const ids = last.filter((id) => sourceIn(id) === name);
-    for await (const { event } of engine.scan({ filter: { ids } })) {
-      if (event?.record && event.record.platform !== OWN) return true;
-    }
-    return false;
+    const found = await engine.get(last.filter((id) => sourceIn(id) === name));
+    return found.some((event) => event?.record && event.record.platform !== OWN);
   }
 
   /** Finds the number after which as many generated ids are free as the events of a change need. */

@@ -41,12 +41,13 @@ export interface Stored {
   readonly body?: Bytes | undefined;
 }
 
-/** An event whose record this version cannot read. It is left as it is. */
+/**
+ * An event whose record this version cannot read. It is left as it is. The store hands the same object back, so an engine
+ * may add what it can read of it.
+ */
 export interface Unreadable extends EventRef {
   readonly record?: undefined;
   readonly version: Version;
-  /** The rest of its record that can be read: its position and its payload. */
-  readonly remains?: Partial<Pick<EventRecord, "group" | "payload">> | undefined;
 }
 
 /** The moment at which a change is made. */
@@ -78,8 +79,8 @@ export interface Put {
   readonly before: Stored | Unreadable | NewId;
   /**
    * Makes the record after, or null to delete the event. It may be called more than once, with other moments: only the
-   * last record counts. It has the same id as the one before, and another time of receipt if a delivery has replaced a
-   * dead event.
+   * last record counts, and an engine may set its `engine`. It has the same id as the one before, and another time of
+   * receipt if a delivery has replaced a dead event.
    */
   readonly after: ((at: Moment) => EventRecord) | null;
   /**

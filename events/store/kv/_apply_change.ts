@@ -17,7 +17,7 @@ import { EventWrite } from "./_event_write.ts";
 import type { GroupIntake } from "./_group_intake.ts";
 import { forEffects } from "./_kv_guard.ts";
 import { RecentIds, takeIds, TURN } from "./_ids.ts";
-import { eventIn, findEvents, refOf } from "./_layout.ts";
+import { eventIn, findEvents, refOf, remainsOf } from "./_layout.ts";
 import { type Group, holdGroup, leaveBehind, leaveGroup } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteParts, MAX_BODY_BYTES } from "./_payload.ts";
@@ -571,10 +571,9 @@ function groupLeftBy(
   if (!puts) return undefined;
   for (const { before, after } of puts) {
     if ("must" in before) continue;
-    const { record } = before;
-    const group = record ? record.group : before.remains?.group;
+    const { group } = before.record ?? remainsOf(before);
     if (!group || after?.({ now: Date.now() }).group) continue;
-    return { key: group.key, isUrgent: record?.state === "running" };
+    return { key: group.key, isUrgent: before.record?.state === "running" };
   }
   return undefined;
 }

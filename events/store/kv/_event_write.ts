@@ -8,6 +8,7 @@ import {
   type Notes,
   notesOf,
   readEvent,
+  remainsOf,
   UndecodableError,
 } from "./_layout.ts";
 import type { StoreParts } from "./_parts.ts";
@@ -361,7 +362,7 @@ export class EventWrite implements LateRecord {
 
   async #deleteUnreadable(event: Unreadable): Promise<void> {
     const { keys } = this.#parts;
-    const { group, payload } = event.remains ?? {};
+    const { group, payload } = remainsOf(event);
     const write = this.#write;
     this.#check(event, event.version);
     write.delete(keys.event(event));

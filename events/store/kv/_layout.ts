@@ -149,7 +149,7 @@ export function eventIn(
   { id, receivedAt }: EventRef,
 ): Stored | Unreadable | undefined {
   if (version === null) return undefined;
-  if (!isOwnRecord(value)) return { id, receivedAt, version, remains: remainsIn(value) };
+  if (!isOwnRecord(value)) return unreadable({ id, receivedAt }, version, value);
   const isHeld = notesOf(value).holdsPayload && isPayloadOf(value, body);
   return { record: value, version, body: isHeld ? body : undefined };
 }
@@ -165,8 +165,25 @@ export function fitsStore({ size }: Pick<PayloadRef, "size">): boolean {
   return size <= MAX_PAYLOAD_BYTES;
 }
 
+/** An event whose record cannot be read, with the rest of it that can be. One without a record has none. */
+interface UnreadableEntry extends Unreadable {
+  readonly remains?: Remains | undefined;
+}
+
+/** The rest of a record that can be read. */
+type Remains = Partial<Pick<EventRecord, "group" | "payload">>;
+
+/** Returns the rest of a record that can be read. */
+export function remainsOf(event: Unreadable): Remains {
+  return (event as UnreadableEntry).remains ?? {};
+}
+
+function unreadable(ref: EventRef, version: string, value: unknown): UnreadableEntry {
+  return { ...ref, version, remains: remainsIn(value) };
+}
+
 /** Finds what is left of a record that cannot be read. */
-function remainsIn(value: unknown): Unreadable["remains"] {
+function remainsIn(value: unknown): Remains {
   const { group, payload } = Object(value);
   return {
     ...(isGroupPosition(group) && { group }),
@@ -219,7 +236,7 @@ export function eventOf(entry: ListedEntry): Stored | Unreadable {
   const event = eventIn(entry, ref)!;
   const { record } = event;
   if (!record || (record.id === ref.id && record.receivedAt === ref.receivedAt)) return event;
-  return { ...ref, version: entry.versionstamp, remains: remainsIn(entry.value) };
+  return unreadable(ref, entry.versionstamp, entry.value);
 }
 
 /** Takes the event from a key that ends with its time and its id. */
