@@ -46,10 +46,7 @@ export function firstOf(db: Connection, key: string): EventRow | undefined {
 export function eventOf(row: EventRow): Stored | Unreadable {
   const { version } = row;
   const record = recordIn(row.record);
-  if (record) return { record, version };
-  const { group_key: key, position } = row;
-  const group = key === null ? null : { key, position: position! };
-  return { ...refOf(row), version, remains: { group } };
+  return record ? { record, version } : { ...refOf(row), version };
 }
 
 export function refOf({ id, received_at: receivedAt }: EventRow): EventRef {
