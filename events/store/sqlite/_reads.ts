@@ -201,13 +201,9 @@ function conditionsOf(
   return [conditions.join(" "), values];
 }
 
-/** Reads a place that a scan has named. */
+/** Reads a place that a scan or a page of due events has named: a time, and the id of the event at it. */
 function placeIn(place: string): [number, string] {
-  if (typeof place !== "string") throw new CursorError(place);
-  const colon = place.indexOf(":");
-  const at = Number(place.slice(0, colon));
-  if (colon > 0 && Number.isFinite(at)) return [at, place.slice(colon + 1)];
-  throw new TypeError(
-    `'after' must be a place that a scan has named, got ${JSON.stringify(place)}`,
-  );
+  const [, at, id] = /^(-?[\d.]+):(.+)$/s.exec(place) ?? [];
+  if (id === undefined) throw new CursorError(place);
+  return [Number(at), id];
 }
