@@ -54,6 +54,11 @@ export class Connection {
     return this.#prepared(sql).run(...values as SqlValue[]).changes as number;
   }
 
+  /** Runs statements that return nothing, once. */
+  script(sql: string): void {
+    this.#db.exec(sql);
+  }
+
   /** Begins a transaction that may write. */
   async begin(): Promise<void> {
     await this.whenFree(() => this.run("begin immediate"));

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { sleep } from "../../../core/timeouts.ts";
 import { Connection } from "./_connection.ts";
-import { APPLICATION_ID, createTables, LAYOUT } from "./_schema.ts";
+import { bringToLayout, isStoreFile } from "./_schema.ts";
 
 /** Longest wait of a statement for a lock, in milliseconds: it holds the event loop meanwhile. */
 const BUSY_TIMEOUT_MS = 5;
@@ -33,22 +33,26 @@ interface Place {
 const places = new Map<string, Place>();
 
 /**
- * Opens a file, and makes its tables if it is empty.
+ * Opens a file, and brings it to the latest layout.
  *
  * @param path The path, or `:memory:`.
+ * @param mayBeEmpty False if it must be an event store already.
  * @returns The file.
- * @throws {Error} If it cannot be opened, is no event store, or another version of the package has made it.
+ * @throws {Error} If it cannot be opened, is no event store, or this program may not use its layout.
  */
-export async function openSqliteFile(path: string): Promise<SqliteFile> {
+export async function openSqliteFile(path: string, mayBeEmpty = true): Promise<SqliteFile> {
   const { DatabaseSync } = await import("node:sqlite");
   const handle = new DatabaseSync(path);
   const db = new Connection(handle);
   try {
     db.one(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    // Another program's file is left as it is.
+    const isStore = await db.whenFree(() => isStoreFile(db));
+    if (!isStore && !mayBeEmpty) throw new Error("there is no event store in it");
     db.one("pragma auto_vacuum = incremental");
     await db.whenFree(() => db.one("pragma journal_mode = wal"));
     db.one("pragma synchronous = normal");
-    await prepareTables(db);
+    await bringToLayout(db);
     // Synced beside the event loop, which a sync by SQLite would hold.
     const log = path === ":memory:" ? undefined : await Deno.open(`${path}-wal`, { write: true });
     return new OpenFile(db, handle, log, path);
@@ -103,28 +107,4 @@ class OpenFile implements SqliteFile {
     this.#log?.close();
     this.handle.close();
   }
-}
-
-async function prepareTables(db: Connection): Promise<void> {
-  await db.begin();
-  try {
-    const { application_id: kind } = db.one<{ application_id: number }>("pragma application_id")!;
-    if (kind === APPLICATION_ID) checkLayout(db);
-    else if (kind === 0 && isEmpty(db)) createTables(db);
-    else throw new Error("it is a database of something else");
-    db.commit();
-  } catch (error) {
-    db.rollback();
-    throw error;
-  }
-}
-
-function isEmpty(db: Connection): boolean {
-  return db.one<{ n: number }>("select count(*) as n from sqlite_schema")!.n === 0;
-}
-
-function checkLayout(db: Connection): void {
-  const { user_version: layout } = db.one<{ user_version: number }>("pragma user_version")!;
-  if (layout === LAYOUT) return;
-  throw new Error(`it has layout ${layout}, and this version of the package reads ${LAYOUT}`);
 }
