@@ -1,6 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { sleep } from "../../../core/timeouts.ts";
 import { Connection } from "./_connection.ts";
+import { Guard } from "./_guard.ts";
 import { bringToLayout, isStoreFile } from "./_schema.ts";
 
 /** Longest wait of a statement for a lock, in milliseconds: it holds the event loop meanwhile. */
@@ -12,8 +13,8 @@ const LOOK_MS = 250;
 /** A file that is open. */
 export interface SqliteFile {
   readonly db: Connection;
-  /** The database, for the effects of handlers and for reading. */
-  readonly handle: DatabaseSync;
+  /** The views of it for others than the store. */
+  readonly guard: Guard;
   /** The same object for each opening of the file in this process. */
   readonly place: Place;
   /** Writes to the disk what is committed; undefined if there is nothing to wait for. */
@@ -64,15 +65,17 @@ export async function openSqliteFile(path: string, mayBeEmpty = true): Promise<S
 
 class OpenFile implements SqliteFile {
   readonly db: Connection;
-  readonly handle: DatabaseSync;
+  readonly guard: Guard;
   readonly place: Place;
+  readonly #handle: DatabaseSync;
   readonly #log: Deno.FsFile | undefined;
   readonly #path: string;
   readonly #closing = new AbortController();
 
   constructor(db: Connection, handle: DatabaseSync, log: Deno.FsFile | undefined, path: string) {
     this.db = db;
-    this.handle = handle;
+    this.guard = new Guard(handle);
+    this.#handle = handle;
     this.#log = log;
     this.#path = path;
     this.place = log && places.get(path) || { openings: 0 };
@@ -105,6 +108,6 @@ class OpenFile implements SqliteFile {
     this.#closing.abort();
     if (--this.place.openings === 0) places.delete(this.#path);
     this.#log?.close();
-    this.handle.close();
+    this.#handle.close();
   }
 }
