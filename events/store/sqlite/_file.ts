@@ -1,7 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { sleep } from "../../../core/timeouts.ts";
 import { Connection } from "./_connection.ts";
-import { bringToLayout, isStoreFile } from "./_schema.ts";
+import { bringToLayout, layoutOf } from "./_schema.ts";
 
 /** Longest wait of a statement for a lock, in milliseconds: it holds the event loop meanwhile. */
 const BUSY_TIMEOUT_MS = 5;
@@ -47,8 +47,8 @@ export async function openSqliteFile(path: string, mayBeEmpty = true): Promise<S
   try {
     db.one(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`);
     // Another program's file is left as it is.
-    const isStore = await db.whenFree(() => isStoreFile(db));
-    if (!isStore && !mayBeEmpty) throw new Error("there is no event store in it");
+    const layout = await db.whenFree(() => layoutOf(db));
+    if (layout === 0 && !mayBeEmpty) throw new Error("there is no event store in it");
     db.one("pragma auto_vacuum = incremental");
     await db.whenFree(() => db.one("pragma journal_mode = wal"));
     db.one("pragma synchronous = normal");
