@@ -105,6 +105,6 @@ class OpenFile implements SqliteFile {
     this.#closing.abort();
     if (--this.place.openings === 0) places.delete(this.#path);
     this.#log?.close();
-    this.handle.close();
+    this.db.close();
   }
 }
