@@ -1,8 +1,7 @@
-import type { DatabaseSync } from "node:sqlite";
 import { sleep } from "../../../core/timeouts.ts";
 import { Connection } from "./_connection.ts";
 import { Guard } from "./_guard.ts";
-import { bringToLayout, isStoreFile } from "./_schema.ts";
+import { bringToLayout, layoutOf } from "./_schema.ts";
 
 /** Longest wait of a statement for a lock, in milliseconds: it holds the event loop meanwhile. */
 const BUSY_TIMEOUT_MS = 5;
@@ -48,15 +47,15 @@ export async function openSqliteFile(path: string, mayBeEmpty = true): Promise<S
   try {
     db.one(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`);
     // Another program's file is left as it is.
-    const isStore = await db.whenFree(() => isStoreFile(db));
-    if (!isStore && !mayBeEmpty) throw new Error("there is no event store in it");
+    const layout = await db.whenFree(() => layoutOf(db));
+    if (layout === 0 && !mayBeEmpty) throw new Error("there is no event store in it");
     db.one("pragma auto_vacuum = incremental");
     await db.whenFree(() => db.one("pragma journal_mode = wal"));
     db.one("pragma synchronous = normal");
     await bringToLayout(db);
     // Synced beside the event loop, which a sync by SQLite would hold.
     const log = path === ":memory:" ? undefined : await Deno.open(`${path}-wal`, { write: true });
-    return new OpenFile(db, handle, log, path);
+    return new OpenFile(db, new Guard(handle), log, path);
   } catch (error) {
     handle.close();
     throw error;
@@ -67,15 +66,13 @@ class OpenFile implements SqliteFile {
   readonly db: Connection;
   readonly guard: Guard;
   readonly place: Place;
-  readonly #handle: DatabaseSync;
   readonly #log: Deno.FsFile | undefined;
   readonly #path: string;
   readonly #closing = new AbortController();
 
-  constructor(db: Connection, handle: DatabaseSync, log: Deno.FsFile | undefined, path: string) {
+  constructor(db: Connection, guard: Guard, log: Deno.FsFile | undefined, path: string) {
     this.db = db;
-    this.guard = new Guard(handle);
-    this.#handle = handle;
+    this.guard = guard;
     this.#log = log;
     this.#path = path;
     this.place = log && places.get(path) || { openings: 0 };
@@ -108,6 +105,6 @@ class OpenFile implements SqliteFile {
     this.#closing.abort();
     if (--this.place.openings === 0) places.delete(this.#path);
     this.#log?.close();
-    this.#handle.close();
+    this.db.close();
   }
 }

@@ -89,6 +89,13 @@ interface Authorizing {
   setAuthorizer?(authorizer: Authorizer): void;
 }
 
+/** Step of the plan of a statement: https://sqlite.org/opcode.html. */
+interface Step {
+  readonly opcode: string;
+  readonly p1: number;
+  readonly p2: number;
+}
+
 /** The views of a file that leave the store. */
 export class Guard {
   /** The view for reading. */
@@ -242,15 +249,20 @@ class Judge {
   /** Looks at the plan of a statement, unless SQLite asks: it names the root pages of tables that are opened to write. */
   look(statement: string, use: Use): void {
     if (this.#isAsked || /^explain/i.test(statement)) return;
-    const plan = this.#db.prepare(`explain ${statement}`).all() as unknown as {
-      readonly opcode: string;
-      readonly p1: number;
-      readonly p2: number;
-    }[];
-    for (const { opcode, p1, p2 } of plan) {
+    for (const { opcode, p1, p2 } of this.#planOf(`explain ${statement}`)) {
       const root = opcode === "OpenWrite" ? p2 : opcode === "Clear" ? p1 : 0;
       const table = root > 0 ? this.#tableAt(root) : "";
       if (isStoreTable(table) || (root > 0 && use === "read")) throw refusedChange(use, table);
+    }
+  }
+
+  #planOf(explaining: string): Step[] {
+    try {
+      return this.#db.prepare(explaining).all() as unknown as Step[];
+    } catch (error) {
+      // `prepare` of Deno 2.5 does not say what is wrong with a statement.
+      this.#db.exec(explaining);
+      throw error;
     }
   }
 

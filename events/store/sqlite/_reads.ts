@@ -14,7 +14,7 @@ import {
 } from "../engine.ts";
 import type { EventRef } from "../event_record.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
-import { COLUMNS, eventOf, type EventRow, findRow, refOf } from "./_rows.ts";
+import { COLUMNS, eventOf, type EventRow, findRow, isForgotten, refOf } from "./_rows.ts";
 
 /** The number of events read at a time while many are. */
 const PAGE = 200;
@@ -157,6 +157,7 @@ class EventReads {
     while (true) {
       const rows = this.#db.all<EventRow>(sql, at, id, ...values);
       for (const row of rows) {
+        if (isForgotten(row, this.#now())) continue;
         const place = `${row.received_at}:${row.id}`;
         yield { event: eventOf(row), place, reachedAt: row.received_at };
       }

@@ -113,18 +113,28 @@ export function isStoreTable(name: string): boolean {
 const APPLICATION_ID = 0x65646765;
 
 /**
- * Checks what is in a file, before anything of it is changed.
+ * Reads the layout of a file, before anything of it is changed.
  *
  * @param db The connection.
- * @returns False if it is empty.
- * @throws {Error} If it is a database of something else.
+ * @param layouts The layouts that the program knows.
+ * @returns Its number; 0 for an empty file.
+ * @throws {Error} If it is a database of something else, or a newer program has made it and this one may not use it.
  */
-export function isStoreFile(db: Connection): boolean {
+export function layoutOf(db: Connection, layouts = LAYOUTS): number {
   const { application_id: kind } = db.one<{ application_id: number }>("pragma application_id")!;
-  if (kind === APPLICATION_ID) return true;
+  if (kind === APPLICATION_ID) return usable(db, layouts);
   const { n } = db.one<{ n: number }>("select count(*) as n from sqlite_schema")!;
-  if (kind === 0 && n === 0) return false;
+  if (kind === 0 && n === 0) return 0;
   throw new Error("it is a database of something else");
+}
+
+function usable(db: Connection, layouts: readonly Layout[]): number {
+  const { user_version: number } = db.one<{ user_version: number }>("pragma user_version")!;
+  if (Number(noted(db, "usable_by_layout")) <= layouts.length) return number;
+  throw new Error(
+    `a newer version of this package has made it, with layout ${number}: ` +
+      `use version ${noted(db, "usable_by_version")} or a later one`,
+  );
 }
 
 /**
@@ -135,10 +145,10 @@ export function isStoreFile(db: Connection): boolean {
  * @throws {Error} If a newer program has made it, and this one may not use it. It is left as it is.
  */
 export async function bringToLayout(db: Connection, layouts = LAYOUTS): Promise<void> {
-  if (isStoreFile(db) && numberOf(db) >= layouts.length) return checkLayout(db, layouts);
+  if (layoutOf(db, layouts) >= layouts.length) return;
   await db.begin();
   try {
-    const made = isStoreFile(db) ? numberOf(db) : 0;
+    const made = layoutOf(db, layouts);
     for (const { sql } of layouts.slice(made)) db.script(sql);
     if (made < layouts.length) noteLayout(db, layouts);
     db.commit();
@@ -154,19 +164,6 @@ function noteLayout(db: Connection, layouts: readonly Layout[]): void {
   db.run(`pragma user_version = ${layouts.length}`);
   note(db, "usable_by_layout", String(usableBy));
   note(db, "usable_by_version", layouts[usableBy - 1]!.since);
-}
-
-/** Reads the number of the layout of a file. */
-function numberOf(db: Connection): number {
-  return db.one<{ user_version: number }>("pragma user_version")!.user_version;
-}
-
-function checkLayout(db: Connection, layouts: readonly Layout[]): void {
-  if (Number(noted(db, "usable_by_layout")) <= layouts.length) return;
-  throw new Error(
-    `a newer version of this package has made it, with layout ${numberOf(db)}: ` +
-      `use version ${noted(db, "usable_by_version")} or a later one`,
-  );
 }
 
 /** Reads a note about the file; undefined if there is none. */

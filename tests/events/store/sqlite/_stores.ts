@@ -1,5 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
-import type { EventStore, SqliteReader, SqliteTx } from "../../../../mod.ts";
+import type { EventStore, SqliteReader, SqliteTx } from "../../../../events/mod.ts";
 import type { Connection } from "../../../../events/store/sqlite/_connection.ts";
 import { openSqliteFile, type SqliteFile } from "../../../../events/store/sqlite/_file.ts";
 import { SqliteDatabase } from "../../../../events/store/sqlite/sqlite_database.ts";

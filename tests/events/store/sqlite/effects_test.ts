@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { Lease, SqliteTx } from "../../../../mod.ts";
+import type { Lease, SqliteTx } from "../../../../events/mod.ts";
 import { isOfDisk } from "../../../../events/store/sqlite/_connection.ts";
 import { claimAll, claimOne, delivery } from "../_events.ts";
 import { type SqliteStore, testFile, testSqlite } from "./_stores.ts";

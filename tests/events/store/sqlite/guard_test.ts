@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import type { SqliteReader, SqliteTx } from "../../../../mod.ts";
+import type { SqliteReader, SqliteTx } from "../../../../events/mod.ts";
 import { claimOne, delivery } from "../_events.ts";
 import { type SqliteStore, testFile, testSqlite } from "./_stores.ts";
 
