@@ -1,6 +1,6 @@
-import type { DatabaseSync } from "node:sqlite";
 import { sleep } from "../../../core/timeouts.ts";
 import { Connection } from "./_connection.ts";
+import { Guard } from "./_guard.ts";
 import { bringToLayout, layoutOf } from "./_schema.ts";
 
 /** Longest wait of a statement for a lock, in milliseconds: it holds the event loop meanwhile. */
@@ -12,8 +12,8 @@ const LOOK_MS = 250;
 /** A file that is open. */
 export interface SqliteFile {
   readonly db: Connection;
-  /** The database, for the effects of handlers and for reading. */
-  readonly handle: DatabaseSync;
+  /** The views of it for others than the store. */
+  readonly guard: Guard;
   /** The same object for each opening of the file in this process. */
   readonly place: Place;
   /** Writes to the disk what is committed; undefined if there is nothing to wait for. */
@@ -55,7 +55,7 @@ export async function openSqliteFile(path: string, mayBeEmpty = true): Promise<S
     await bringToLayout(db);
     // Synced beside the event loop, which a sync by SQLite would hold.
     const log = path === ":memory:" ? undefined : await Deno.open(`${path}-wal`, { write: true });
-    return new OpenFile(db, handle, log, path);
+    return new OpenFile(db, new Guard(handle), log, path);
   } catch (error) {
     handle.close();
     throw error;
@@ -64,15 +64,15 @@ export async function openSqliteFile(path: string, mayBeEmpty = true): Promise<S
 
 class OpenFile implements SqliteFile {
   readonly db: Connection;
-  readonly handle: DatabaseSync;
+  readonly guard: Guard;
   readonly place: Place;
   readonly #log: Deno.FsFile | undefined;
   readonly #path: string;
   readonly #closing = new AbortController();
 
-  constructor(db: Connection, handle: DatabaseSync, log: Deno.FsFile | undefined, path: string) {
+  constructor(db: Connection, guard: Guard, log: Deno.FsFile | undefined, path: string) {
     this.db = db;
-    this.handle = handle;
+    this.guard = guard;
     this.#log = log;
     this.#path = path;
     this.place = log && places.get(path) || { openings: 0 };

@@ -11,7 +11,7 @@ import {
 } from "../store_definition.ts";
 import { openSqliteFile } from "./_file.ts";
 import { SqliteDatabase } from "./sqlite_database.ts";
-import type { SqliteReader, SqliteTx } from "./sqlite_engine.ts";
+import type { SqliteReader, SqliteTx } from "./_guard.ts";
 
 /**
  * Options of {@linkcode sqlite}.
