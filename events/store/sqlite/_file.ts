@@ -1,6 +1,9 @@
 import type { DatabaseSync } from "node:sqlite";
 import { sleep } from "../../../core/timeouts.ts";
+import { consoleSink, type LogSink } from "../../../core/mod.ts";
 import { Connection } from "./_connection.ts";
+import { GroupCommit } from "./_group_commit.ts";
+import { Maintenance } from "./_maintenance.ts";
 import { APPLICATION_ID, createTables, LAYOUT } from "./_schema.ts";
 
 /** Longest wait of a statement for a lock, in milliseconds: it holds the event loop meanwhile. */
@@ -16,11 +19,12 @@ export interface SqliteFile {
   readonly handle: DatabaseSync;
   /** The same object for each opening of the file in this process. */
   readonly place: Place;
-  /** Writes to the disk what is committed; undefined if there is nothing to wait for. */
-  sync(): Promise<void> | undefined;
+  /** All that writes to it through this connection. */
+  readonly commits: GroupCommit;
   /** Calls back when another connection has written. Resolves when the file is closed. */
   listen(wake: () => void): Promise<void>;
-  close(): void;
+  /** Closes it. Unless a Worker is at it, it is closed before this returns. */
+  close(): Promise<void>;
 }
 
 /** A file, for all who have opened it in this process. */
@@ -36,10 +40,14 @@ const places = new Map<string, Place>();
  * Opens a file, and makes its tables if it is empty.
  *
  * @param path The path, or `:memory:`.
+ * @param log The log for what cannot be reported to a caller.
  * @returns The file.
  * @throws {Error} If it cannot be opened, is no event store, or another version of the package has made it.
  */
-export async function openSqliteFile(path: string): Promise<SqliteFile> {
+export async function openSqliteFile(
+  path: string,
+  log: LogSink = consoleSink,
+): Promise<SqliteFile> {
   const { DatabaseSync } = await import("node:sqlite");
   const handle = new DatabaseSync(path);
   const db = new Connection(handle);
@@ -50,8 +58,11 @@ export async function openSqliteFile(path: string): Promise<SqliteFile> {
     db.one("pragma synchronous = normal");
     await prepareTables(db);
     // Synced beside the event loop, which a sync by SQLite would hold.
-    const log = path === ":memory:" ? undefined : await Deno.open(`${path}-wal`, { write: true });
-    return new OpenFile(db, handle, log, path);
+    const wal = path === ":memory:"
+      ? undefined
+      : await Deno.open(`${path}-wal`, { read: true, write: true });
+    if (wal) db.one("pragma wal_autocheckpoint = 0");
+    return new OpenFile(db, handle, wal, path, log);
   } catch (error) {
     handle.close();
     throw error;
@@ -62,22 +73,36 @@ class OpenFile implements SqliteFile {
   readonly db: Connection;
   readonly handle: DatabaseSync;
   readonly place: Place;
-  readonly #log: Deno.FsFile | undefined;
+  readonly commits: GroupCommit;
+  readonly #wal: Deno.FsFile | undefined;
   readonly #path: string;
+  readonly #maintenance: Maintenance | undefined;
   readonly #closing = new AbortController();
 
-  constructor(db: Connection, handle: DatabaseSync, log: Deno.FsFile | undefined, path: string) {
+  constructor(
+    db: Connection,
+    handle: DatabaseSync,
+    wal: Deno.FsFile | undefined,
+    path: string,
+    log: LogSink,
+  ) {
     this.db = db;
     this.handle = handle;
-    this.#log = log;
+    this.commits = new GroupCommit(db, () => this.#sync());
+    this.#wal = wal;
     this.#path = path;
-    this.place = log && places.get(path) || { openings: 0 };
+    this.place = wal && places.get(path) || { openings: 0 };
     this.place.openings++;
-    if (log) places.set(path, this.place);
+    if (!wal) return;
+    places.set(path, this.place);
+    const pause = <T>(work: () => Promise<T>) => this.commits.pause(work);
+    this.#maintenance = new Maintenance({ path, db, wal, log, pause });
   }
 
-  sync(): Promise<void> | undefined {
-    return this.#log?.syncData();
+  /** Writes to the disk what is committed; undefined if there is nothing to wait for. */
+  #sync(): Promise<void> | undefined {
+    this.#maintenance?.written();
+    return this.#wal?.syncData();
   }
 
   async listen(wake: () => void): Promise<void> {
@@ -97,10 +122,12 @@ class OpenFile implements SqliteFile {
     return this.db.one<{ data_version: number }>("pragma data_version")!.data_version;
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#closing.abort();
     if (--this.place.openings === 0) places.delete(this.#path);
-    this.#log?.close();
+    const ended = this.#maintenance?.close();
+    if (ended) await ended;
+    this.#wal?.close();
     this.handle.close();
   }
 }
