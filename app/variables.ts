@@ -123,7 +123,7 @@ export function planOf<TEvents extends object, TSpec extends EnvSpec, TResources
   const [platforms, env, readyStore, common, isOnDeploy, ready] = readAll(
     () => readAll(...app.platforms.map((platform) => () => preparePlatform(platform, variables))),
     () => readEnv(spec, variables),
-    () => prepareStore(store, variables),
+    () => prepareStore(store, variables, app.definition.name),
     () => readEnv(OPENING, variables),
     () => onDeploy(variables),
     () => readAll(...mounts.map((mount) => () => mount.prepare(variables))),

@@ -52,7 +52,8 @@ const OF_ALL = {
   store: {
     value: "URL",
     about:
-      "the database, kv:PATH or kv:https://HOST; by default KV_URL, or else Deno's default one",
+      "the database, sqlite:PATH, kv:PATH or kv:https://HOST; by default SQLITE_FILE or KV_URL, or else Deno's " +
+      "default KV",
   },
   kv: { value: "KV", about: "a path or URL: the same as --store kv:KV" },
   namespace: {

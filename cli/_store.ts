@@ -1,12 +1,16 @@
 import { met } from "../core/check_options.ts";
 import { mayHoldSecrets } from "../core/hosts.ts";
 import { existingKvs } from "../events/store/kv/kv_store.ts";
+import { existingSqliteFiles } from "../events/store/sqlite/sqlite_store.ts";
 import type { Database, ExistingDatabases } from "../events/store/store_definition.ts";
 import type { EventValues } from "./_commands.ts";
 import { type CliWorld, UsageError } from "./_world.ts";
 
 /** Engines by the schemes of their databases. Without an option, the first one is meant. */
-const ENGINES: Readonly<Record<string, ExistingDatabases>> = { kv: existingKvs };
+const ENGINES: Readonly<Record<string, ExistingDatabases>> = {
+  kv: existingKvs,
+  sqlite: existingSqliteFiles,
+};
 
 const DOING = "Cannot open the database";
 
@@ -25,9 +29,9 @@ interface MeantStore {
 }
 
 /**
- * Finds the database that a command line refers to: by `--store`, by `--kv`, or by the variable of the first engine.
+ * Finds the database that a command line refers to: by `--store`, by `--kv`, or by the variable of an engine.
  *
- * @throws {UsageError} If both are given, or there is no such engine.
+ * @throws {UsageError} If two of them name one, or there is no such engine.
  */
 export function findDatabase(
   { store, kv: path }: Pick<EventValues, "store" | "kv">,
@@ -38,8 +42,16 @@ export function findDatabase(
   }
   const url = store ?? (path === undefined ? undefined : `kv:${path}`);
   if (url !== undefined) return databaseOf(url);
-  const [engine] = Object.values(ENGINES) as [ExistingDatabases];
-  return { engine, place: env(engine.variable)?.trim() || undefined };
+  const engines = Object.values(ENGINES);
+  const named = engines.flatMap((engine) => {
+    const place = env(engine.variable)?.trim();
+    return place ? [{ engine, place }] : [];
+  });
+  if (named.length > 1) {
+    const variables = named.map(({ engine }) => engine.variable).join(" and ");
+    throw new UsageError(`${DOING}: ${variables} each name one. Give --store`);
+  }
+  return named[0] ?? { engine: engines[0]!, place: undefined };
 }
 
 function databaseOf(url: string): MeantDatabase {
@@ -56,7 +68,9 @@ function databaseOf(url: string): MeantDatabase {
 function unknownEngine(url: string, scheme: string): UsageError {
   const schemes = Object.keys(ENGINES).map((each) => `${each}:`).join(" or ");
   const got = mayHoldSecrets(url) ? `a URL with ${scheme}:` : met(url);
-  const hint = scheme === "" && !mayHoldSecrets(url) ? `: give --store kv:${url} for a KV` : "";
+  const hint = scheme === "" && !mayHoldSecrets(url)
+    ? `: give --store kv:${url} for a KV, or sqlite:${url} for a SQLite file`
+    : "";
   return new UsageError(`${DOING}: --store must begin with ${schemes}, got ${got}${hint}`);
 }
 

@@ -31,6 +31,7 @@
 export * from "./router/mod.ts";
 export * from "./store/kv/mod.ts";
 export * from "./store/mod.ts";
+export * from "./store/sqlite/mod.ts";
 export * from "./worker/mod.ts";
 
 // Types from other folders that appear in the exports above.

@@ -6,14 +6,14 @@ import type { EventStoreOptions } from "./store_core.ts";
 
 /**
  * Store of an app, as a value: which engine keeps its events, and so what its handlers read and write with. The
- * function of an engine makes it, such as `kv()`, and says what that is. Nothing is opened before the app is.
+ * function of an engine makes it, `kv()` or `sqlite()`, and says what that is. Nothing is opened before the app is.
  *
  * @typeParam TTx What `settleWith` and `checkpoint` give the functions of handlers.
  * @typeParam TReader What handlers, routes and resources get as `db`.
  * @category Event store and worker
  */
 export interface StoreDefinition<TTx = unknown, TReader = unknown> {
-  /** Name of the engine: `kv`. */
+  /** Name of the engine: `kv` or `sqlite`. */
   readonly name: string;
   /** Names of the variables that it reads. */
   readonly variables: readonly string[];
@@ -29,10 +29,11 @@ export interface DefinedStore<TTx, TReader> extends StoreDefinition<TTx, TReader
    * Reads its variables.
    *
    * @param variables The variables.
+   * @param name The name of the app.
    * @returns The store, ready to be opened.
    * @throws {VariableError} If variables are missing or wrong: the message has all of them.
    */
-  readonly prepare: (variables: Variables) => ReadyStore<TTx, TReader>;
+  readonly prepare: (variables: Variables, name: string) => ReadyStore<TTx, TReader>;
   /** Makes an empty store of the same engine for a test, in memory if it can be. */
   readonly forTests: () => DefinedStore<TTx, TReader>;
 }
@@ -84,8 +85,8 @@ export interface Database<TTx = unknown, TReader = unknown> {
 export interface ExistingDatabases {
   /** Name of the variable with the place of a database. */
   readonly variable: string;
-  /** The database that is opened without a place, in words. */
-  readonly byDefault: string;
+  /** The database that is opened without a place, in words; undefined if each needs one. */
+  readonly byDefault?: string;
   /**
    * Opens a database.
    *
@@ -118,14 +119,16 @@ export function checkStoreDefinition(doing: string, name: string, store: unknown
  *
  * @param store The store.
  * @param variables The variables.
+ * @param name The name of the app.
  * @returns The store, ready to be opened.
  * @throws {VariableError} If variables are missing or wrong: the message has all of them.
  */
 export function prepareStore<TTx, TReader>(
   store: StoreDefinition<TTx, TReader>,
   variables: Variables,
+  name: string,
 ): ReadyStore<TTx, TReader> {
-  return (store as DefinedStore<TTx, TReader>).prepare(variables);
+  return (store as DefinedStore<TTx, TReader>).prepare(variables, name);
 }
 
 /**

@@ -61,9 +61,12 @@ testCli("events takes a database with its engine from --store", async ({ store, 
   const list = (...args: string[]) => runHere(["events", "list", ...args], { env });
   assertEquals((await list("--store", `kv:${path}`)).out.length, 1);
   const doing = "Cannot open the database";
-  const begin = `${doing}: --store must begin with kv:, got `;
+  const begin = `${doing}: --store must begin with kv: or sqlite:, got `;
   const wrong: readonly [readonly string[], string][] = [
-    [["--store", "./bot.db"], `${begin}"./bot.db": give --store kv:./bot.db for a KV`],
+    [
+      ["--store", "./bot.db"],
+      `${begin}"./bot.db": give --store kv:./bot.db for a KV, or sqlite:./bot.db for a SQLite file`,
+    ],
     [["--store", "toString:x"], `${begin}"toString:x"`],
     [["--store", "sql:./bot.db"], `${begin}"sql:./bot.db"`],
     [["--store", "postgres://bob:s3cret@db/bot"], `${begin}a URL with postgres:`],

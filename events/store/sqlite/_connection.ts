@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { sleep } from "../../../core/timeouts.ts";
+import { ClosedError } from "../engine.ts";
 
 /** A value of a row. */
 export type SqlValue = string | number | null | Uint8Array;
@@ -34,6 +35,7 @@ const PRIMARY = 0xff;
 export class Connection {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
+  #isClosed = false;
 
   constructor(db: DatabaseSync) {
     this.#db = db;
@@ -52,6 +54,11 @@ export class Connection {
   /** Runs a statement. Returns the number of rows that it has changed. */
   run(sql: string, ...values: readonly SqlValue[]): number {
     return this.#prepared(sql).run(...values as SqlValue[]).changes as number;
+  }
+
+  /** Runs statements that return nothing, once. */
+  script(sql: string): void {
+    this.#db.exec(sql);
   }
 
   /** Begins a transaction that may write. */
@@ -97,7 +104,14 @@ export class Connection {
     }
   }
 
+  /** Closes it: from now on everything throws a {@linkcode ClosedError}. */
+  close(): void {
+    this.#isClosed = true;
+    this.#db.close();
+  }
+
   #prepared(sql: string): StatementSync {
+    if (this.#isClosed) throw new ClosedError();
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
       statement = this.#db.prepare(sql);

@@ -4,7 +4,7 @@ import { consoleSink, type LogSink } from "../../../core/mod.ts";
 import { Connection } from "./_connection.ts";
 import { GroupCommit } from "./_group_commit.ts";
 import { Maintenance } from "./_maintenance.ts";
-import { APPLICATION_ID, createTables, LAYOUT } from "./_schema.ts";
+import { bringToLayout, layoutOf } from "./_schema.ts";
 
 /** Longest wait of a statement for a lock, in milliseconds: it holds the event loop meanwhile. */
 const BUSY_TIMEOUT_MS = 5;
@@ -36,27 +36,46 @@ interface Place {
 /** The files that are open in this process, by their paths. */
 const places = new Map<string, Place>();
 
+/** Options of {@linkcode openSqliteFile}. */
+interface SqliteFileOptions {
+  /**
+   * Log for what cannot be reported to a caller.
+   *
+   * @default {consoleSink}
+   */
+  readonly log?: LogSink | undefined;
+  /**
+   * False if it must be an event store already.
+   *
+   * @default {true}
+   */
+  readonly mayBeEmpty?: boolean | undefined;
+}
+
 /**
- * Opens a file, and makes its tables if it is empty.
+ * Opens a file, and brings it to the latest layout.
  *
  * @param path The path, or `:memory:`.
- * @param log The log for what cannot be reported to a caller.
+ * @param options The log for what cannot be reported to a caller, and whether the file may be empty.
  * @returns The file.
- * @throws {Error} If it cannot be opened, is no event store, or another version of the package has made it.
+ * @throws {Error} If it cannot be opened, is no event store, or this program may not use its layout.
  */
 export async function openSqliteFile(
   path: string,
-  log: LogSink = consoleSink,
+  { log = consoleSink, mayBeEmpty = true }: SqliteFileOptions = {},
 ): Promise<SqliteFile> {
   const { DatabaseSync } = await import("node:sqlite");
   const handle = new DatabaseSync(path);
   const db = new Connection(handle);
   try {
     db.one(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    // Another program's file is left as it is.
+    const layout = await db.whenFree(() => layoutOf(db));
+    if (layout === 0 && !mayBeEmpty) throw new Error("there is no event store in it");
     db.one("pragma auto_vacuum = incremental");
     await db.whenFree(() => db.one("pragma journal_mode = wal"));
     db.one("pragma synchronous = normal");
-    await prepareTables(db);
+    await bringToLayout(db);
     // Synced beside the event loop, which a sync by SQLite would hold.
     const wal = path === ":memory:"
       ? undefined
@@ -128,30 +147,6 @@ class OpenFile implements SqliteFile {
     const ended = this.#maintenance?.close();
     if (ended) await ended;
     this.#wal?.close();
-    this.handle.close();
+    this.db.close();
   }
-}
-
-async function prepareTables(db: Connection): Promise<void> {
-  await db.begin();
-  try {
-    const { application_id: kind } = db.one<{ application_id: number }>("pragma application_id")!;
-    if (kind === APPLICATION_ID) checkLayout(db);
-    else if (kind === 0 && isEmpty(db)) createTables(db);
-    else throw new Error("it is a database of something else");
-    db.commit();
-  } catch (error) {
-    db.rollback();
-    throw error;
-  }
-}
-
-function isEmpty(db: Connection): boolean {
-  return db.one<{ n: number }>("select count(*) as n from sqlite_schema")!.n === 0;
-}
-
-function checkLayout(db: Connection): void {
-  const { user_version: layout } = db.one<{ user_version: number }>("pragma user_version")!;
-  if (layout === LAYOUT) return;
-  throw new Error(`it has layout ${layout}, and this version of the package reads ${LAYOUT}`);
 }

@@ -14,7 +14,7 @@ import {
 } from "../engine.ts";
 import type { EventRef } from "../event_record.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
-import { COLUMNS, eventOf, type EventRow, findRow, refOf } from "./_rows.ts";
+import { COLUMNS, eventOf, type EventRow, findRow, isForgotten, refOf } from "./_rows.ts";
 
 /** The number of events read at a time while many are. */
 const PAGE = 200;
@@ -157,6 +157,7 @@ class EventReads {
     while (true) {
       const rows = this.#db.all<EventRow>(sql, at, id, ...values);
       for (const row of rows) {
+        if (isForgotten(row, this.#now())) continue;
         const place = `${row.received_at}:${row.id}`;
         yield { event: eventOf(row), place, reachedAt: row.received_at };
       }
@@ -201,13 +202,9 @@ function conditionsOf(
   return [conditions.join(" "), values];
 }
 
-/** Reads a place that a scan has named. */
+/** Reads a place that a scan or a page of due events has named: a time, and the id of the event at it. */
 function placeIn(place: string): [number, string] {
-  if (typeof place !== "string") throw new CursorError(place);
-  const colon = place.indexOf(":");
-  const at = Number(place.slice(0, colon));
-  if (colon > 0 && Number.isFinite(at)) return [at, place.slice(colon + 1)];
-  throw new TypeError(
-    `'after' must be a place that a scan has named, got ${JSON.stringify(place)}`,
-  );
+  const [, at, id] = /^(-?[\d.]+):(.+)$/s.exec(place) ?? [];
+  if (id === undefined) throw new CursorError(place);
+  return [Number(at), id];
 }

@@ -75,23 +75,89 @@ create view dead as select id, type, action, source, repository, chat, ordering_
   datetime(received_at / 1000, 'unixepoch') as received, datetime(settled_at / 1000, 'unixepoch') as died
   from event where state = 'dead';
 
+-- What is noted about the file: whose events are in it, and who may use it.
 create table layout (
   name text primary key,
   value text not null
 ) without rowid;
 `;
 
-/** Version of the layout: another one cannot be used by this program, unless it says so. */
-export const LAYOUT = 1;
+/** A layout of the file. The first one is made of an empty file, and each other of the one before it. */
+export interface Layout {
+  /** The statements that make it. They must let the programs of {@linkcode Layout.usableBy} go on. */
+  readonly sql: string;
+  /** The number of the oldest layout whose programs may use it. Within a minor version it stays. */
+  readonly usableBy: number;
+  /** The version of the package that made it first, for people. */
+  readonly since: string;
+}
+
+/** The layouts, in their order: the number of the first one is 1. */
+export const LAYOUTS: readonly Layout[] = [{ sql: TABLES, usableBy: 1, since: "0.1.0" }];
 
 /** The kind of files that are an event store: "edge" in ASCII, as the header of a SQLite file has it. */
 export const APPLICATION_ID = 0x65646765;
 
-/** Makes the tables of an empty file. */
-export function createTables(db: Connection): void {
-  for (const statement of TABLES.split(/;\n/)) {
-    if (statement.trim() !== "") db.run(statement);
+/**
+ * Reads the layout of a file, before anything of it is changed.
+ *
+ * @param db The connection.
+ * @param layouts The layouts that the program knows.
+ * @returns Its number; 0 for an empty file.
+ * @throws {Error} If it is a database of something else, or a newer program has made it and this one may not use it.
+ */
+export function layoutOf(db: Connection, layouts = LAYOUTS): number {
+  const { application_id: kind } = db.one<{ application_id: number }>("pragma application_id")!;
+  if (kind === APPLICATION_ID) return usable(db, layouts);
+  const { n } = db.one<{ n: number }>("select count(*) as n from sqlite_schema")!;
+  if (kind === 0 && n === 0) return 0;
+  throw new Error("it is a database of something else");
+}
+
+function usable(db: Connection, layouts: readonly Layout[]): number {
+  const { user_version: number } = db.one<{ user_version: number }>("pragma user_version")!;
+  if (Number(noted(db, "usable_by_layout")) <= layouts.length) return number;
+  throw new Error(
+    `a newer version of this package has made it, with layout ${number}: ` +
+      `use version ${noted(db, "usable_by_version")} or a later one`,
+  );
+}
+
+/**
+ * Brings a file to the latest layout, in one transaction.
+ *
+ * @param db The connection.
+ * @param layouts The layouts that the program knows.
+ * @throws {Error} If a newer program has made it, and this one may not use it. It is left as it is.
+ */
+export async function bringToLayout(db: Connection, layouts = LAYOUTS): Promise<void> {
+  if (layoutOf(db, layouts) >= layouts.length) return;
+  await db.begin();
+  try {
+    const made = layoutOf(db, layouts);
+    for (const { sql } of layouts.slice(made)) db.script(sql);
+    if (made < layouts.length) noteLayout(db, layouts);
+    db.commit();
+  } catch (error) {
+    db.rollback();
+    throw error;
   }
+}
+
+function noteLayout(db: Connection, layouts: readonly Layout[]): void {
+  const { usableBy } = layouts.at(-1)!;
   db.run(`pragma application_id = ${APPLICATION_ID}`);
-  db.run(`pragma user_version = ${LAYOUT}`);
+  db.run(`pragma user_version = ${layouts.length}`);
+  note(db, "usable_by_layout", String(usableBy));
+  note(db, "usable_by_version", layouts[usableBy - 1]!.since);
+}
+
+/** Reads a note about the file; undefined if there is none. */
+export function noted(db: Connection, name: string): string | undefined {
+  return db.one<{ value: string }>("select value from layout where name = ?", name)?.value;
+}
+
+/** Notes something about the file. */
+export function note(db: Connection, name: string, value: string): void {
+  db.run("insert or replace into layout (name, value) values (?, ?)", name, value);
 }

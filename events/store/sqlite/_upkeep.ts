@@ -6,6 +6,9 @@ import { COLUMNS, eventOf, type EventRow, firstOf } from "./_rows.ts";
 /** The number of rows that a step of upkeep reads, or deletes. */
 const PAGE = 200;
 
+/** A text that comes after each id. */
+const BEHIND_ALL_IDS = "\u{10ffff}";
+
 type CheckOptions = Parameters<Engine["check"]>[0];
 
 type Corrected = NonNullable<Tidying["times"]>["corrected"];
@@ -23,8 +26,8 @@ interface UpkeepParts {
 export class Upkeep {
   readonly #parts: UpkeepParts;
 
-  /** The place in the schedule up to which the last look with a limit has come. */
-  #looked: [at: number, id: string] = [-Infinity, ""];
+  /** The time in the schedule up to which the last look with a limit has come. */
+  #looked = -Infinity;
 
   constructor(parts: UpkeepParts) {
     this.#parts = parts;
@@ -61,27 +64,32 @@ export class Upkeep {
   }
 
   /**
-   * Looks at events that are due later, and corrects the times that a wrong clock has made. With a limit it goes on where
-   * the last look has ended, and to the end if it finds one: a clock is seldom wrong once.
+   * Looks at events that are due later, and corrects the times that a wrong clock has made. With a limit, more of which
+   * may have the time of the last one, it goes on where the last look has ended, and to the end if it finds one: a clock
+   * is seldom wrong once.
    */
   async #correctTimes({ reads, corrected }: NonNullable<Tidying["times"]>): Promise<number> {
     const { db, now, write } = this.#parts;
-    let [at, id] = reads === Infinity || this.#looked[0] < now() ? [now(), ""] : this.#looked;
-    this.#looked = [-Infinity, ""];
-    let [changed, read] = [0, 0];
-    while (read < reads || changed > 0) {
+    let at = reads === Infinity ? now() : Math.max(now(), this.#looked);
+    let [id, changed, read] = [BEHIND_ALL_IDS, 0, 0];
+    this.#looked = -Infinity;
+    while (true) {
       const rows = db.all<EventRow>(
         `select ${COLUMNS} from event where (due_at, id) > (?, ?) order by due_at, id limit ${PAGE}`,
         ...[at, id],
-      ).slice(0, changed > 0 ? PAGE : reads - read);
-      const last = rows.at(-1);
-      if (!last) return changed;
-      [at, id, read] = [last.due_at!, last.id, read + rows.length];
-      const wrong = rows.filter((row) => this.#isTooLate(row, corrected));
+      );
+      const wrong: EventRow[] = [];
+      for (const row of rows) {
+        if (read++ >= reads && row.due_at !== at && changed + wrong.length === 0) {
+          this.#looked = at;
+          return 0;
+        }
+        [at, id] = [row.due_at!, row.id];
+        if (this.#isTooLate(row, corrected)) wrong.push(row);
+      }
       if (wrong.length > 0) changed += await write(() => this.#correct(wrong, corrected));
+      if (rows.length < PAGE) return changed;
     }
-    this.#looked = [at, id];
-    return changed;
   }
 
   #isTooLate(row: EventRow, corrected: Corrected): boolean {

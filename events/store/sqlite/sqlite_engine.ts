@@ -7,8 +7,22 @@ import type { SqliteFile } from "./_file.ts";
 import { readingEvents } from "./_reads.ts";
 import { Upkeep } from "./_upkeep.ts";
 
+/**
+ * Transaction of a SQLite file that settles an event, for what a handler writes in it.
+ *
+ * @category Handlers
+ */
+export type SqliteTx = Pick<DatabaseSync, "prepare" | "exec">;
+
+/**
+ * SQLite file of an app, for reading.
+ *
+ * @category Handlers
+ */
+export type SqliteReader = Pick<DatabaseSync, "prepare" | "exec">;
+
 /** The engine of a SQLite file. */
-export type SqliteEngine = Engine<DatabaseSync, DatabaseSync>;
+export type SqliteEngine = Engine<SqliteTx, SqliteReader>;
 
 const LIMITS: Limits = {
   payloadBytes: 100_000_000,
@@ -25,7 +39,7 @@ const LIMITS: Limits = {
   together: (events) => events.length,
 };
 
-type SqliteChange = Change<DatabaseSync>;
+type SqliteChange = Change<SqliteTx>;
 
 /**
  * Opens the engine of a SQLite file.

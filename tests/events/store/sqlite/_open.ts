@@ -7,7 +7,7 @@ import type { Delivery } from "../../../../events/mod.ts";
 /** Opens a store in a file, and notes what it logs. */
 export async function openIn(path: string) {
   const lines: LogRecord[] = [];
-  const file = await openSqliteFile(path, (record) => void lines.push(record));
+  const file = await openSqliteFile(path, { log: (record) => void lines.push(record) });
   const engine = openSqliteEngine(file);
   const store = createEventStore(engine);
   const size = (end = "") => Deno.statSync(`${path}${end}`).size;

@@ -1,0 +1,86 @@
+import type { DatabaseFile } from "../database_file.ts";
+import type { EventStore } from "../event_store.ts";
+import { createEventStore } from "../open_store.ts";
+import type { EventStoreOptions } from "../store_core.ts";
+import type { Database } from "../store_definition.ts";
+import type { SqliteFile } from "./_file.ts";
+import { note, noted } from "./_schema.ts";
+import { openSqliteEngine, type SqliteReader, type SqliteTx } from "./sqlite_engine.ts";
+
+/** Name of the note of whose events a file has. */
+const NAMESPACE = "namespace";
+
+/** Options of {@linkcode SqliteDatabase}. */
+interface SqliteDatabaseOptions {
+  /** Makes the tables of the app that are not there yet. */
+  readonly setup?: ((db: SqliteTx) => unknown) | undefined;
+  /** The file, if it is looked at. */
+  readonly watched?: DatabaseFile | undefined;
+  /** Explains an error. By default it is thrown as it is. */
+  readonly explain?: ((error: unknown) => Promise<Error>) | undefined;
+}
+
+/** A SQLite file that is open, with one store in it. */
+export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
+  readonly #file: SqliteFile;
+  readonly #options: SqliteDatabaseOptions;
+
+  constructor(file: SqliteFile, options: SqliteDatabaseOptions = {}) {
+    this.#file = file;
+    this.#options = options;
+  }
+
+  async openStore(
+    { namespace = "events", ...options }: EventStoreOptions,
+  ): Promise<EventStore<SqliteTx, SqliteReader>> {
+    const { explain } = this.#options;
+    try {
+      await this.#begin(namespace);
+    } catch (error) {
+      throw await explain?.(error) ?? error;
+    }
+    return createEventStore(openSqliteEngine(this.#file), options);
+  }
+
+  /** Notes whose events the file has, and makes the tables of its app. */
+  async #begin(namespace: string): Promise<void> {
+    const { db, handle } = this.#file;
+    const { setup } = this.#options;
+    if (noted(db, NAMESPACE) === namespace && !setup) return;
+    await db.begin();
+    try {
+      const found = noted(db, NAMESPACE);
+      if (found === undefined) note(db, NAMESPACE, namespace);
+      else if (found !== namespace) throw new Error(otherEvents(found, namespace));
+      setup?.(handle);
+      db.commit();
+    } catch (error) {
+      db.rollback();
+      throw error;
+    }
+  }
+
+  namespaces(): Promise<string[]> {
+    const found = noted(this.#file.db, NAMESPACE);
+    return Promise.resolve(found === undefined ? [] : [found]);
+  }
+
+  /** No other app's events are in the file. */
+  leftBy(): ReturnType<Database["leftBy"]> {
+    return Promise.resolve({ others: [], hasOwn: true });
+  }
+
+  check(): void {
+    this.#options.watched?.check();
+  }
+
+  async close(): Promise<void> {
+    const looked = this.#options.watched?.close();
+    await Promise.all([this.#file.close(), looked]);
+  }
+}
+
+function otherEvents(found: string, wanted: string): string {
+  return `it has the events of '${found}', and not of '${wanted}': give each app a file of its own; if this one had ` +
+    "another name, give defineApp the option 'namespace' with that name";
+}

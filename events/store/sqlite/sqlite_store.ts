@@ -1,0 +1,171 @@
+import { checkFunction, checkOptions } from "../../../core/check_options.ts";
+import { onDeploy, VariableError, type Variables } from "../../../core/env.ts";
+import { mayHoldSecrets } from "../../../core/hosts.ts";
+import { type LogSink, reasonOf } from "../../../core/mod.ts";
+import { fileReason, watchFile } from "../database_file.ts";
+import {
+  type DefinedStore,
+  type ExistingDatabases,
+  NoDatabaseError,
+  type StoreDefinition,
+} from "../store_definition.ts";
+import { openSqliteFile } from "./_file.ts";
+import { SqliteDatabase } from "./sqlite_database.ts";
+import type { SqliteReader, SqliteTx } from "./sqlite_engine.ts";
+
+/**
+ * Options of {@linkcode sqlite}.
+ *
+ * @category Event store and worker
+ */
+export interface SqliteOptions {
+  /**
+   * Makes the tables of one's own that are not there yet. It is called at each start, in a transaction.
+   *
+   * @default {undefined} The file has the tables of the store alone.
+   */
+  readonly setup?: ((db: SqliteTx) => unknown) | undefined;
+}
+
+/** Variable with the path of the file. */
+const FILE = "SQLITE_FILE";
+
+/** A file that is to be opened. */
+interface FilePlace {
+  readonly path: string;
+  /** Folder that is made if it is not there: that of the file that no variable names. */
+  readonly folder?: string | undefined;
+  readonly setup: SqliteOptions["setup"];
+}
+
+/**
+ * Makes the store of an app in a SQLite file, for an app on one machine. It takes no flag and no other program.
+ *
+ * The variable `SQLITE_FILE` has the path of the file, or `:memory:`; by default it is `./data/<name>.db`, with the name
+ * of the app, and the folder is made. A file has the events of one app. Several processes of the app may share it, on a
+ * disk of their machine.
+ *
+ * @param options Tables of one's own.
+ * @returns The store.
+ * @throws {TypeError} If an option is something else.
+ *
+ * @example
+ * ```ts
+ * import { defineApp, github, openApp, sqlite } from "@org/edge-base";
+ * import { assertEquals } from "@std/assert";
+ *
+ * const setup = "create table if not exists push (repository text, at text)";
+ * const store = sqlite({ setup: (db) => db.exec(setup) });
+ * const bot = defineApp({ name: "my-bot", platform: github(), store });
+ * bot.on("push", (event, { settleWith }) => {
+ *   const values = [event.repository!.fullName, new Date().toISOString()] as const;
+ *   settleWith((db) => db.prepare("insert into push values (?, ?)").run(...values));
+ * });
+ *
+ * const env = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody", SQLITE_FILE: ":memory:" };
+ * await using app = await openApp(bot, { env, log: () => {} });
+ * assertEquals(app.db.prepare("select * from push").all(), []);
+ * ```
+ *
+ * @category Event store and worker
+ */
+export function sqlite(options: SqliteOptions = {}): StoreDefinition<SqliteTx, SqliteReader> {
+  checkOptions("define the store", options, { setup: checkFunction });
+  const { setup } = options;
+  return storeIn((variables, name) => ({ ...readPlace(variables, name), setup }), setup);
+}
+
+function storeIn(
+  placeOf: (variables: Variables, name: string) => FilePlace,
+  setup: SqliteOptions["setup"],
+): DefinedStore<SqliteTx, SqliteReader> {
+  return Object.freeze({
+    ...{ name: "sqlite", variables: [FILE] },
+    prepare: (variables: Variables, name: string) => {
+      const place = placeOf(variables, name);
+      return { open: (log: LogSink) => openPlace(place, log) };
+    },
+    forTests: () => storeIn(() => ({ path: ":memory:", setup }), setup),
+  });
+}
+
+/** Reads the path of the file of an app. */
+function readPlace(variables: Variables, name: string): Omit<FilePlace, "setup"> {
+  const path = variables.get(FILE)?.trim();
+  if (path !== ":memory:" && onDeploy(variables)) {
+    throw new VariableError(
+      "sqlite() cannot be used on Deno Deploy, which has no disk that lasts: take kv() there",
+    );
+  }
+  if (!path) {
+    const folder = "./data";
+    return { folder, path: `${folder}/${name.replaceAll(/[^\p{L}\p{N}._ -]/gu, "-")}.db` };
+  }
+  const [scheme] = schemeOf(path);
+  if (scheme === undefined) return { path };
+  throw new VariableError(`${FILE} must be a path or :memory:, and begins with ${scheme}`);
+}
+
+/** Finds the scheme of what is no path, but a URL: SQLite would take it for one. */
+function schemeOf(path: string): readonly [scheme?: string] {
+  return /^(?:sqlite:|kv:|file:|\w+:(?=\/\/))/i.exec(path) as [string] | null ?? [];
+}
+
+async function openPlace(
+  { path, folder, setup }: FilePlace,
+  log: LogSink,
+): Promise<SqliteDatabase> {
+  const explain = async (error: unknown) => {
+    const reason = await fileReason(path, error) ?? reasonOf(error);
+    return new Error(`the SQLite file ${path} cannot be used: ${reason}`, { cause: error });
+  };
+  try {
+    if (folder !== undefined) await Deno.mkdir(folder, { recursive: true });
+    const file = await openSqliteFile(path, { log });
+    const watched = path === ":memory:" ? undefined : await watchFile(path, log);
+    return new SqliteDatabase(file, { watched, setup, explain });
+  } catch (error) {
+    throw await explain(error);
+  }
+}
+
+/** SQLite files that are there already, by their paths. */
+export const existingSqliteFiles: ExistingDatabases = {
+  variable: FILE,
+  async open(path, create) {
+    if (path === undefined) throw new NoDatabaseError("Give the path of the SQLite file");
+    await checkPath(path, create);
+    const explain = async (error: unknown) => {
+      const reason = await fileReason(path, error) ?? reasonOf(error);
+      return new NoDatabaseError(`Cannot open the SQLite file: ${reason}`, { cause: error });
+    };
+    try {
+      return new SqliteDatabase(await openSqliteFile(path, { mayBeEmpty: create }), { explain });
+    } catch (error) {
+      throw await explain(error);
+    }
+  },
+};
+
+/** Checks for a file, without opening it: SQLite itself would make a missing one. */
+async function checkPath(path: string, create: boolean): Promise<void> {
+  if (path === ":memory:") {
+    throw new NoDatabaseError("A database in memory can be read only by its own process");
+  }
+  const [scheme] = schemeOf(path);
+  if (scheme !== undefined) {
+    throw new NoDatabaseError(`The SQLite file must be a path, and begins with ${scheme}`);
+  }
+  try {
+    await Deno.stat(path);
+  } catch (error) {
+    if (create && error instanceof Deno.errors.NotFound) return;
+    // A path that does not exist may be a URL with a typing error.
+    const shown = mayHoldSecrets(path) ? "of that name" : path;
+    throw new NoDatabaseError(
+      error instanceof Deno.errors.NotFound
+        ? `There is no SQLite file ${shown}`
+        : `The SQLite file cannot be read: ${(error as Error).name}`,
+    );
+  }
+}
