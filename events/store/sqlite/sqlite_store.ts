@@ -135,11 +135,14 @@ export const existingSqliteFiles: ExistingDatabases = {
   async open(path, create) {
     if (path === undefined) throw new NoDatabaseError("Give the path of the SQLite file");
     await checkPath(path, create);
-    try {
-      return new SqliteDatabase(await openSqliteFile(path, create));
-    } catch (error) {
+    const explain = async (error: unknown) => {
       const reason = await fileReason(path, error) ?? reasonOf(error);
-      throw new NoDatabaseError(`Cannot open the SQLite file: ${reason}`, { cause: error });
+      return new NoDatabaseError(`Cannot open the SQLite file: ${reason}`, { cause: error });
+    };
+    try {
+      return new SqliteDatabase(await openSqliteFile(path, create), { explain });
+    } catch (error) {
+      throw await explain(error);
     }
   },
 };

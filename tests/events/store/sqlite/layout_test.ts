@@ -24,6 +24,8 @@ const OTHER: Layout = {
 /** Brings a file to layouts, as a program does that knows them. */
 async function bring(path: string, layouts: readonly Layout[]): Promise<void> {
   using file = openSqlite(path);
+  // Deno 2.5 has 5 s by default, for which the other program could not go on either.
+  file.database.exec("pragma busy_timeout = 5");
   await bringToLayout(new Connection(file.database), layouts);
 }
 
