@@ -110,7 +110,7 @@ export function isStoreTable(name: string): boolean {
 }
 
 /** The kind of files that are an event store: "edge" in ASCII, as the header of a SQLite file has it. */
-const APPLICATION_ID = 0x65646765;
+export const APPLICATION_ID = 0x65646765;
 
 /**
  * Reads the layout of a file, before anything of it is changed.

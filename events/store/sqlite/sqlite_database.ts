@@ -77,8 +77,7 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
 
   async close(): Promise<void> {
     const looked = this.#options.watched?.close();
-    this.#file.close();
-    await looked;
+    await Promise.all([this.#file.close(), looked]);
   }
 }
 

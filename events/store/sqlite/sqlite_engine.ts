@@ -3,7 +3,6 @@ import { addPayload, makeChange, makeTransaction } from "./_change.ts";
 import { readingCells } from "./_cells.ts";
 import { isOfDisk } from "./_connection.ts";
 import type { SqliteFile } from "./_file.ts";
-import { GroupCommit } from "./_group_commit.ts";
 import type { SqliteReader, SqliteTx } from "./_guard.ts";
 import { readingEvents } from "./_reads.ts";
 import { Upkeep } from "./_upkeep.ts";
@@ -39,8 +38,7 @@ export function openSqliteEngine(
   file: SqliteFile,
   now: () => number = () => Date.now(),
 ): SqliteEngine {
-  const { db, guard, place } = file;
-  const commits = new GroupCommit(db, () => file.sync());
+  const { db, guard, place, commits } = file;
   const newVersion = versions();
   const upkeep = new Upkeep({
     ...{ db, now, newVersion },

@@ -42,8 +42,8 @@ interface FilePlace {
  * Makes the store of an app in a SQLite file, for an app on one machine. It takes no flag and no other program.
  *
  * The variable `SQLITE_FILE` has the path of the file, or `:memory:`; by default it is `./data/<name>.db`, with the name
- * of the app, and the folder is made. A file has the events of one app. Several processes of the app may share it, on a
- * disk of their machine.
+ * of the app or its `namespace`, and the folder is made. A file has the events of one app. Several processes of the app
+ * may share it, on a disk of their machine.
  *
  * @param options Tables of one's own.
  * @returns The store.
@@ -121,7 +121,7 @@ async function openPlace(
   };
   try {
     if (folder !== undefined) await Deno.mkdir(folder, { recursive: true });
-    const file = await openSqliteFile(path);
+    const file = await openSqliteFile(path, { log });
     const watched = path === ":memory:" ? undefined : await watchFile(path, log);
     return new SqliteDatabase(file, { watched, setup, explain });
   } catch (error) {
@@ -140,7 +140,7 @@ export const existingSqliteFiles: ExistingDatabases = {
       return new NoDatabaseError(`Cannot open the SQLite file: ${reason}`, { cause: error });
     };
     try {
-      return new SqliteDatabase(await openSqliteFile(path, create), { explain });
+      return new SqliteDatabase(await openSqliteFile(path, { mayBeEmpty: create }), { explain });
     } catch (error) {
       throw await explain(error);
     }

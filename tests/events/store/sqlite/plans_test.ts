@@ -58,12 +58,12 @@ Deno.test("no statement of the engine reads a table from its beginning, or sorts
   const rows = [...made.found].filter((sql) => OF_ROWS.test(sql));
   assert(rows.length > 20, `${rows.length} statements`);
   for (const sql of rows) {
-    const plan = file.handle.prepare(`explain query plan ${sql}`).all().map(({ detail }) => detail);
+    const plan = file.db.all(`explain query plan ${sql}`).map(({ detail }) => detail);
     const slow = plan.filter((step) =>
       /^SCAN (event|payload|cell|ordering_group)\b(?!.* USING)|^SEARCH \w+$/.test(String(step))
     );
     assertEquals(slow, [], sql);
     if (!SORTS.test(sql)) assert(!plan.join().includes("TEMP B-TREE"), sql);
   }
-  file.close();
+  await file.close();
 });
