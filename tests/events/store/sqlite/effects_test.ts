@@ -210,3 +210,35 @@ testSqlite(
     assertEquals(rows("select length(name) from mine order by 1"), [5, 2_000_000]);
   },
 );
+
+testSqlite(
+  "transact() that shares a failed transaction is called again, and stores each event once",
+  async ({ store, rows }) => {
+    await store.emit("jobs", "first", {});
+    let calls = 0;
+    const good = store.transact((db, { emit }) => {
+      add(`call ${++calls}`)(db);
+      return emit("jobs", "made", { calls });
+    });
+    const bad = store.transact((db, { emit }) => {
+      emit("jobs", "lost", {});
+      db.exec("insert or rollback into mine values ('a', 1), ('a', 1)");
+    });
+    await assertRejects(() => bad, Error, "UNIQUE constraint failed");
+    const made = [await good];
+    assertEquals([calls, rows("select name from mine")], [2, ["call 2"]]);
+    assertEquals(rows("select id from event where type <> 'first'"), made);
+  },
+);
+
+testSqlite(
+  "transact() reads its own rows, and gives the result of the function",
+  async ({ store }) => {
+    const total = await store.transact((db) => {
+      add("a", 2)(db);
+      const { sum } = db.prepare("select sum(value) as sum from mine").get()!;
+      return { sum, seen: store.db.prepare("select count(*) as n from mine").get()!.n };
+    });
+    assertEquals(total, { sum: 2, seen: 1 });
+  },
+);
