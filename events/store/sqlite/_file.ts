@@ -1,10 +1,12 @@
+import { dirname } from "node:path";
 import { sleep } from "../../../core/timeouts.ts";
 import { consoleSink, type LogSink } from "../../../core/mod.ts";
 import { Connection } from "./_connection.ts";
+import { Disk } from "./_disk.ts";
 import { GroupCommit } from "./_group_commit.ts";
 import { Guard } from "./_guard.ts";
 import { Maintenance } from "./_maintenance.ts";
-import { bringToLayout, layoutOf } from "./_schema.ts";
+import { bringToLayout, layoutOf, WRITE_HEADER } from "./_schema.ts";
 
 /** Longest wait of a statement for a lock, in milliseconds: it holds the event loop meanwhile. */
 const BUSY_TIMEOUT_MS = 5;
@@ -21,6 +23,12 @@ export interface SqliteFile {
   readonly place: Place;
   /** All that writes to it through this connection. */
   readonly commits: GroupCommit;
+  /**
+   * Checks that it can be written.
+   *
+   * @throws {Error} If the last try has failed.
+   */
+  check(): void;
   /** Calls back when another connection has written. Resolves when the file is closed. */
   listen(wake: () => void): Promise<void>;
   /** Closes it. Unless a Worker is at it, it is closed before this returns. */
@@ -93,7 +101,7 @@ class OpenFile implements SqliteFile {
   readonly guard: Guard;
   readonly place: Place;
   readonly commits: GroupCommit;
-  readonly #wal: Deno.FsFile | undefined;
+  readonly #disk: Disk | undefined;
   readonly #path: string;
   readonly #maintenance: Maintenance | undefined;
   readonly #closing = new AbortController();
@@ -107,21 +115,27 @@ class OpenFile implements SqliteFile {
   ) {
     this.db = db;
     this.guard = guard;
-    this.commits = new GroupCommit(db, () => this.#sync());
-    this.#wal = wal;
     this.#path = path;
     this.place = wal && places.get(path) || { openings: 0 };
     this.place.openings++;
-    if (!wal) return;
-    places.set(path, this.place);
-    const pause = <T>(work: () => Promise<T>) => this.commits.pause(work);
-    this.#maintenance = new Maintenance({ path, db, wal, log, pause });
+    if (wal) {
+      places.set(path, this.place);
+      this.#maintenance = new Maintenance({
+        ...{ path, db, wal, log },
+        pause: (work) => this.commits.pause(work),
+      });
+      this.#disk = new Disk({
+        ...{ folder: dirname(path), db, wal, log },
+        tryToWrite: () =>
+          this.commits.run({ isIntake: false, run: () => void db.run(WRITE_HEADER) }),
+        written: () => this.#maintenance!.written(),
+      });
+    }
+    this.commits = new GroupCommit(db, this.#disk);
   }
 
-  /** Writes to the disk what is committed; undefined if there is nothing to wait for. */
-  #sync(): Promise<void> | undefined {
-    this.#maintenance?.written();
-    return this.#wal?.syncData();
+  check(): void {
+    this.#disk?.check();
   }
 
   async listen(wake: () => void): Promise<void> {
@@ -146,7 +160,7 @@ class OpenFile implements SqliteFile {
     if (--this.place.openings === 0) places.delete(this.#path);
     const ended = this.#maintenance?.close();
     if (ended) await ended;
-    this.#wal?.close();
+    this.#disk?.close();
     this.db.close();
   }
 }

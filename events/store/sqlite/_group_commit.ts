@@ -1,5 +1,6 @@
 import { NoTurnError } from "../engine.ts";
-import { type Connection, isBusy, MAX_LOCKED_MS } from "./_connection.ts";
+import { type Connection, isBusy, isOfDisk, MAX_LOCKED_MS } from "./_connection.ts";
+import type { Disk } from "./_disk.ts";
 
 /** Longest time that a transaction takes before what is left waits for the next one, in milliseconds. */
 const MAX_TRANSACTION_MS = 8;
@@ -31,7 +32,7 @@ interface Waiting {
  */
 export class GroupCommit {
   readonly #db: Connection;
-  readonly #sync: () => Promise<void> | undefined;
+  readonly #disk: Disk | undefined;
   #intake: Waiting[] = [];
   #work: Waiting[] = [];
   /** What is done between two transactions. */
@@ -41,11 +42,11 @@ export class GroupCommit {
 
   /**
    * @param db The connection.
-   * @param sync Writes to the disk what is committed; undefined if there is nothing to wait for.
+   * @param disk The disk; undefined if it is in memory.
    */
-  constructor(db: Connection, sync: () => Promise<void> | undefined) {
+  constructor(db: Connection, disk: Disk | undefined) {
     this.#db = db;
-    this.#sync = sync;
+    this.#disk = disk;
   }
 
   /**
@@ -122,15 +123,17 @@ export class GroupCommit {
     try {
       results = this.#runWithin(waiting);
     } catch (error) {
-      if (waiting.length === 1) return fail(waiting[0]!, error);
+      if (waiting.length === 1) return this.#fail(waiting[0]!, error);
       for (const each of waiting) await this.#commit([each]);
       return;
     }
     const ended = waiting.slice(0, results.length);
     try {
-      await this.#sync();
+      await this.#disk?.sync();
+      this.#disk?.works();
       for (let i = 0; i < ended.length; i++) ended[i]!.done.resolve(results[i]);
     } catch (error) {
+      this.#disk?.fails(error);
       for (const { done } of ended) done.reject(error);
     }
     if (ended.length < waiting.length) await this.#commit(waiting.slice(ended.length));
@@ -144,7 +147,7 @@ export class GroupCommit {
     const reason = isLocked
       ? new NoTurnError("another process has locked the file for too long")
       : error;
-    for (const each of waiting) if (!later.includes(each)) fail(each, reason);
+    for (const each of waiting) if (!later.includes(each)) this.#fail(each, reason);
     if (later.length > 0) await this.#commit(later);
   }
 
@@ -164,13 +167,14 @@ export class GroupCommit {
       throw error;
     }
   }
-}
 
-function fail({ work, done }: Waiting, error: unknown): void {
-  if (!work.failed) return done.reject(error);
-  try {
-    done.resolve(work.failed(error));
-  } catch (thrown) {
-    done.reject(thrown);
+  #fail({ work, done }: Waiting, error: unknown): void {
+    if (isOfDisk(error)) this.#disk?.fails(error);
+    if (!work.failed) return done.reject(error);
+    try {
+      done.resolve(work.failed(error));
+    } catch (thrown) {
+      done.reject(thrown);
+    }
   }
 }

@@ -1,6 +1,6 @@
 import { type LogSink, writeLog } from "../../../core/mod.ts";
 import { type Connection, isBusy } from "./_connection.ts";
-import { APPLICATION_ID } from "./_schema.ts";
+import { WRITE_HEADER } from "./_schema.ts";
 import { type AnsweredRow, SqlWorker } from "./_sql_worker.ts";
 
 /** Time from a commit to the look that follows, in milliseconds. */
@@ -44,9 +44,6 @@ const SETUP = [
 ];
 
 const PASSIVE = "pragma wal_checkpoint(passive)";
-
-/** Writes what is there already: the header of the file. */
-const FIRST_FRAME = `pragma application_id = ${APPLICATION_ID}`;
 
 /**
  * The maintenance of a file: what is in its log is copied into the file, so that the log is begun anew, and space
@@ -121,7 +118,7 @@ export class Maintenance {
     if (!await this.#checkpoint("passive")) return;
     const mode = wal.statSync().size > LARGE_LOG_BYTES ? "truncate" : "restart";
     await pause(async () => {
-      if (await this.#checkpoint(mode)) await this.#run(FIRST_FRAME);
+      if (await this.#checkpoint(mode)) await this.#run(WRITE_HEADER);
     });
   }
 

@@ -110,7 +110,10 @@ export function isStoreTable(name: string): boolean {
 }
 
 /** The kind of files that are an event store: "edge" in ASCII, as the header of a SQLite file has it. */
-export const APPLICATION_ID = 0x65646765;
+const APPLICATION_ID = 0x65646765;
+
+/** Writes the first page of a file as it is. */
+export const WRITE_HEADER = `pragma application_id = ${APPLICATION_ID}`;
 
 /**
  * Reads the layout of a file, before anything of it is changed.
@@ -160,7 +163,7 @@ export async function bringToLayout(db: Connection, layouts = LAYOUTS): Promise<
 
 function noteLayout(db: Connection, layouts: readonly Layout[]): void {
   const { usableBy } = layouts.at(-1)!;
-  db.run(`pragma application_id = ${APPLICATION_ID}`);
+  db.run(WRITE_HEADER);
   db.run(`pragma user_version = ${layouts.length}`);
   note(db, "usable_by_layout", String(usableBy));
   note(db, "usable_by_version", layouts[usableBy - 1]!.since);

@@ -73,6 +73,7 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
 
   check(): void {
     this.#options.watched?.check();
+    this.#file.check();
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,147 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { type RunningApp, startApp } from "../../../../dev/harness/start_app.ts";
+import { run } from "../../../../dev/harness/run.ts";
+import { hasCompiler } from "../../../../dev/bench/disk/slow_fsync.ts";
+import { withFolder } from "../../../_folder.ts";
+import { testWith, UNLESS_LINUX, unlessInstalled } from "../../../_permissions.ts";
+import { openIn } from "./_open.ts";
+
+const NEEDS = ["read", "write", "run", "env"] as const;
+
+/** Stores events in a file, in another process. */
+function startWriter(path: string, { bytes = 5_000, env = {} } = {}): RunningApp {
+  return startApp({
+    script: new URL("./_writer.ts", import.meta.url),
+    args: [path, String(bytes)],
+    env,
+  });
+}
+
+/** Waits until a writer has noticed that it cannot write, and has refused some. */
+async function untilFailing(writer: RunningApp): Promise<string> {
+  const { check } = await writer.line(({ check }) => check !== undefined && check !== "fine");
+  const { length } = writer.lines;
+  await writer.line((line) => "refused" in line && writer.lines.indexOf(line) > length);
+  return String(check);
+}
+
+/** Waits until a writer stores again. */
+async function untilWriting(writer: RunningApp): Promise<void> {
+  const { length } = writer.lines;
+  await writer.line((line) => "stored" in line && writer.lines.indexOf(line) >= length);
+  await writer.line((line) => line.check === "fine" && writer.lines.indexOf(line) > 10);
+}
+
+/** Kills a writer, and checks that all is there that it has called stored. */
+async function assertNothingLost(writer: RunningApp, path: string): Promise<void> {
+  writer.process.kill("SIGKILL");
+  await writer.ended;
+  const stored = writer.lines.flatMap((line) => "stored" in line ? [String(line.stored)] : []);
+  assert(stored.length > 10, `only ${stored.length} stored`);
+  await using opened = await openIn(path);
+  const found = await opened.engine.get(stored);
+  assertEquals(found.filter((each) => each === null).length, 0);
+  assertEquals(opened.file.db.one("pragma integrity_check")?.integrity_check, "ok");
+}
+
+/** Lists what a writer has logged. */
+const logged = ({ lines }: RunningApp) =>
+  lines.flatMap(({ level, message }) => level === undefined ? [] : [[level, message]]);
+
+const FAILED_AND_BACK = [
+  ["error", "database cannot be written: trying again"],
+  ["info", "database can be written again"],
+];
+
+const limit = (pid: number, bytes: string) =>
+  run("prlimit", ["--pid", String(pid), `--fsize=${bytes}:`]);
+
+testWith(
+  NEEDS,
+  "a file that may not grow is refused writing, and written again once it may",
+  () =>
+    withFolder(async (folder) => {
+      const path = `${folder}/a.db`;
+      await using writer = startApp({
+        script: new URL("./_writer.ts", import.meta.url),
+        args: [path, "5000"],
+        // Else the signal that comes with the error ends it.
+        before: "trap '' XFSZ",
+      });
+      await writer.line((line) => line.stored === "d20");
+      await limit(writer.process.pid, "1000");
+      assertMatch(await untilFailing(writer), /^The database cannot be written: /);
+      await limit(writer.process.pid, "unlimited");
+      await untilWriting(writer);
+      assertEquals(logged(writer), FAILED_AND_BACK);
+      await assertNothingLost(writer, path);
+    }),
+  unlessInstalled("prlimit"),
+);
+
+/** Runs with a file system of a size, if one can be mounted here. */
+async function withDisk(bytes: string, fn: (folder: string) => Promise<void>): Promise<void> {
+  await withFolder(async (folder) => {
+    await run("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", folder]);
+    try {
+      await fn(folder);
+    } finally {
+      await run("umount", ["-l", folder]);
+    }
+  });
+}
+
+const unlessRoot = UNLESS_LINUX ?? (Deno.uid() === 0 ? undefined : "needs to mount a file system");
+
+testWith(
+  NEEDS,
+  "a file on a full disk is refused writing, and written again once there is room",
+  () =>
+    withDisk("16m", async (folder) => {
+      const path = `${folder}/a.db`;
+      await Deno.writeFile(`${folder}/ballast`, new Uint8Array(8_000_000));
+      await using writer = startWriter(path, { bytes: 20_000 });
+      await writer.line((line) => line.stored === "d20");
+      assertEquals(
+        await untilFailing(writer),
+        "The database cannot be written: database or disk is full",
+      );
+      await Deno.remove(`${folder}/ballast`);
+      await untilWriting(writer);
+      assertEquals(logged(writer).slice(0, 2), FAILED_AND_BACK);
+      await assertNothingLost(writer, path);
+    }),
+  unlessRoot,
+);
+
+testWith(
+  NEEDS,
+  "a commit whose sync has failed is refused, and so is all that comes until the log is written again",
+  () =>
+    withFolder(async (folder) => {
+      const [path, library, fails] = [`${folder}/a.db`, `${folder}/fsync.so`, `${folder}/fails`];
+      const source = new URL("./failing_fsync.c", import.meta.url).pathname;
+      await run("cc", ["-O2", "-shared", "-fPIC", "-o", library, source, "-ldl"]);
+      const env = { LD_PRELOAD: library, FSYNC_FAILS: fails };
+      await using writer = startWriter(path, { env });
+      await writer.line((line) => line.stored === "d50");
+      await Deno.writeTextFile(fails, "");
+      assertMatch(await untilFailing(writer), /^The database cannot be written: .*os error 5/);
+      const begun = await writtenBy(writer.process.pid);
+      const failing = writer.lines.length;
+      await Deno.remove(fails);
+      await untilWriting(writer);
+      const since = writer.lines.findIndex((line) => "refused" in line);
+      assertEquals(writer.lines.slice(since, failing).filter((line) => "stored" in line), []);
+      const { size } = await Deno.stat(`${path}-wal`);
+      assert(await writtenBy(writer.process.pid) - begun > size, "the log was not written again");
+      assertEquals(logged(writer), FAILED_AND_BACK);
+      await assertNothingLost(writer, path);
+    }),
+  UNLESS_LINUX ?? (hasCompiler() ? undefined : "needs a C compiler"),
+);
+
+/** Reads how many bytes a process has written. */
+async function writtenBy(pid: number): Promise<number> {
+  return Number(/wchar: (\d+)/.exec(await Deno.readTextFile(`/proc/${pid}/io`))![1]);
+}
