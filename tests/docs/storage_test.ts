@@ -1,5 +1,4 @@
 import { assert, assertEquals } from "@std/assert";
-import { DatabaseSync } from "node:sqlite";
 import { bury, runHere } from "../cli/_cli.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
 import { contentOf, storeAll } from "../events/store/_moving.ts";
@@ -7,6 +6,7 @@ import { addressOf, KV } from "../events/store/engines/kv.ts";
 import { SQLITE } from "../events/store/engines/sqlite.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
+import { openSqlite } from "../_sqlite.ts";
 import { blocks, read, rows } from "./_documents.ts";
 
 const DOCUMENT = "docs/storage.md";
@@ -31,8 +31,8 @@ const codes = (cell = "") => [...cell.matchAll(/`(\w+)`/g)].map(([, code]) => co
 
 testFolder("lists the columns of the views, and some of the events'", async (folder) => {
   (await openFile(folder)).close();
-  using db = new DatabaseSync(`${folder}/data/triage.db`, { readOnly: true });
-  const columnsOf = db.prepare("select name from pragma_table_xinfo(?)");
+  using file = openSqlite(`${folder}/data/triage.db`, { readOnly: true });
+  const columnsOf = file.database.prepare("select name from pragma_table_xinfo(?)");
   const listed = rows(await read(DOCUMENT)).map((row) => row.map(codes))
     .filter(([, , columns]) => columns?.[0] === "id")
     .map(([name, , columns]) => [name![0]!, columns!] as const);
@@ -52,11 +52,9 @@ testFolder("shows queries that find what they are for", async (folder) => {
   await store.accept(delivery("waits"));
   const [shown] = blocks(await read(DOCUMENT), "sh tables");
   const queries = [...shown!.matchAll(/ "(select [^"]+)"$/gm)].map(([, sql]) => sql!);
-  using db = new DatabaseSync(`${folder}/data/triage.db`, { readOnly: true });
-  assertEquals(
-    queries.map((sql) => [sql, db.prepare(sql).all().length]),
-    queries.map((sql) => [sql, 1]),
-  );
+  using file = openSqlite(`${folder}/data/triage.db`, { readOnly: true });
+  const found = queries.map((sql) => [sql, file.database.prepare(sql).all().length]);
+  assertEquals(found, queries.map((sql) => [sql, 1]));
   assert(queries.length > 3);
   close();
 });
