@@ -1,6 +1,9 @@
-import type { DatabaseSync } from "node:sqlite";
 import { sleep } from "../../../core/timeouts.ts";
+import { consoleSink, type LogSink } from "../../../core/mod.ts";
 import { Connection } from "./_connection.ts";
+import { GroupCommit } from "./_group_commit.ts";
+import { Guard } from "./_guard.ts";
+import { Maintenance } from "./_maintenance.ts";
 import { bringToLayout, layoutOf } from "./_schema.ts";
 
 /** Longest wait of a statement for a lock, in milliseconds: it holds the event loop meanwhile. */
@@ -12,15 +15,16 @@ const LOOK_MS = 250;
 /** A file that is open. */
 export interface SqliteFile {
   readonly db: Connection;
-  /** The database, for the effects of handlers and for reading. */
-  readonly handle: DatabaseSync;
+  /** The views of it for others than the store. */
+  readonly guard: Guard;
   /** The same object for each opening of the file in this process. */
   readonly place: Place;
-  /** Writes to the disk what is committed; undefined if there is nothing to wait for. */
-  sync(): Promise<void> | undefined;
+  /** All that writes to it through this connection. */
+  readonly commits: GroupCommit;
   /** Calls back when another connection has written. Resolves when the file is closed. */
   listen(wake: () => void): Promise<void>;
-  close(): void;
+  /** Closes it. Unless a Worker is at it, it is closed before this returns. */
+  close(): Promise<void>;
 }
 
 /** A file, for all who have opened it in this process. */
@@ -32,15 +36,34 @@ interface Place {
 /** The files that are open in this process, by their paths. */
 const places = new Map<string, Place>();
 
+/** Options of {@linkcode openSqliteFile}. */
+interface SqliteFileOptions {
+  /**
+   * Log for what cannot be reported to a caller.
+   *
+   * @default {consoleSink}
+   */
+  readonly log?: LogSink | undefined;
+  /**
+   * False if it must be an event store already.
+   *
+   * @default {true}
+   */
+  readonly mayBeEmpty?: boolean | undefined;
+}
+
 /**
  * Opens a file, and brings it to the latest layout.
  *
  * @param path The path, or `:memory:`.
- * @param mayBeEmpty False if it must be an event store already.
+ * @param options The log for what cannot be reported to a caller, and whether the file may be empty.
  * @returns The file.
  * @throws {Error} If it cannot be opened, is no event store, or this program may not use its layout.
  */
-export async function openSqliteFile(path: string, mayBeEmpty = true): Promise<SqliteFile> {
+export async function openSqliteFile(
+  path: string,
+  { log = consoleSink, mayBeEmpty = true }: SqliteFileOptions = {},
+): Promise<SqliteFile> {
   const { DatabaseSync } = await import("node:sqlite");
   const handle = new DatabaseSync(path);
   const db = new Connection(handle);
@@ -54,8 +77,11 @@ export async function openSqliteFile(path: string, mayBeEmpty = true): Promise<S
     db.one("pragma synchronous = normal");
     await bringToLayout(db);
     // Synced beside the event loop, which a sync by SQLite would hold.
-    const log = path === ":memory:" ? undefined : await Deno.open(`${path}-wal`, { write: true });
-    return new OpenFile(db, handle, log, path);
+    const wal = path === ":memory:"
+      ? undefined
+      : await Deno.open(`${path}-wal`, { read: true, write: true });
+    if (wal) db.one("pragma wal_autocheckpoint = 0");
+    return new OpenFile(db, new Guard(handle), wal, path, log);
   } catch (error) {
     handle.close();
     throw error;
@@ -64,24 +90,38 @@ export async function openSqliteFile(path: string, mayBeEmpty = true): Promise<S
 
 class OpenFile implements SqliteFile {
   readonly db: Connection;
-  readonly handle: DatabaseSync;
+  readonly guard: Guard;
   readonly place: Place;
-  readonly #log: Deno.FsFile | undefined;
+  readonly commits: GroupCommit;
+  readonly #wal: Deno.FsFile | undefined;
   readonly #path: string;
+  readonly #maintenance: Maintenance | undefined;
   readonly #closing = new AbortController();
 
-  constructor(db: Connection, handle: DatabaseSync, log: Deno.FsFile | undefined, path: string) {
+  constructor(
+    db: Connection,
+    guard: Guard,
+    wal: Deno.FsFile | undefined,
+    path: string,
+    log: LogSink,
+  ) {
     this.db = db;
-    this.handle = handle;
-    this.#log = log;
+    this.guard = guard;
+    this.commits = new GroupCommit(db, () => this.#sync());
+    this.#wal = wal;
     this.#path = path;
-    this.place = log && places.get(path) || { openings: 0 };
+    this.place = wal && places.get(path) || { openings: 0 };
     this.place.openings++;
-    if (log) places.set(path, this.place);
+    if (!wal) return;
+    places.set(path, this.place);
+    const pause = <T>(work: () => Promise<T>) => this.commits.pause(work);
+    this.#maintenance = new Maintenance({ path, db, wal, log, pause });
   }
 
-  sync(): Promise<void> | undefined {
-    return this.#log?.syncData();
+  /** Writes to the disk what is committed; undefined if there is nothing to wait for. */
+  #sync(): Promise<void> | undefined {
+    this.#maintenance?.written();
+    return this.#wal?.syncData();
   }
 
   async listen(wake: () => void): Promise<void> {
@@ -101,10 +141,12 @@ class OpenFile implements SqliteFile {
     return this.db.one<{ data_version: number }>("pragma data_version")!.data_version;
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#closing.abort();
     if (--this.place.openings === 0) places.delete(this.#path);
-    this.#log?.close();
+    const ended = this.#maintenance?.close();
+    if (ended) await ended;
+    this.#wal?.close();
     this.db.close();
   }
 }

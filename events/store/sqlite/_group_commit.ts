@@ -34,6 +34,8 @@ export class GroupCommit {
   readonly #sync: () => Promise<void> | undefined;
   #intake: Waiting[] = [];
   #work: Waiting[] = [];
+  /** What is done between two transactions. */
+  #pauses: (() => Promise<void>)[] = [];
   #isRunning = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -60,6 +62,19 @@ export class GroupCommit {
     return done.promise as Promise<T>;
   }
 
+  /**
+   * Does something while no transaction runs. What comes meanwhile waits for it.
+   *
+   * @param work What is done.
+   * @returns Its result.
+   */
+  pause<T>(work: () => Promise<T>): Promise<T> {
+    const done = Promise.withResolvers<T>();
+    this.#pauses.push(() => work().then(done.resolve, done.reject));
+    if (!this.#isRunning) this.#start(0);
+    return done.promise;
+  }
+
   #start(withinMs: number): void {
     if (withinMs > 0) {
       this.#timer ??= setTimeout(() => this.#start(0), withinMs);
@@ -72,8 +87,11 @@ export class GroupCommit {
   }
 
   async #runAll(): Promise<void> {
-    for (let waiting = this.#take(); waiting.length > 0; waiting = this.#take()) {
-      await this.#commit(waiting);
+    while (true) {
+      for (const pause of this.#pauses.splice(0)) await pause();
+      const waiting = this.#take();
+      if (waiting.length > 0) await this.#commit(waiting);
+      else if (this.#pauses.length === 0) break;
     }
     this.#isRunning = false;
   }

@@ -11,7 +11,7 @@ import {
 } from "../store_definition.ts";
 import { openSqliteFile } from "./_file.ts";
 import { SqliteDatabase } from "./sqlite_database.ts";
-import type { SqliteReader, SqliteTx } from "./sqlite_engine.ts";
+import type { SqliteReader, SqliteTx } from "./_guard.ts";
 
 /**
  * Options of {@linkcode sqlite}.
@@ -121,7 +121,7 @@ async function openPlace(
   };
   try {
     if (folder !== undefined) await Deno.mkdir(folder, { recursive: true });
-    const file = await openSqliteFile(path);
+    const file = await openSqliteFile(path, { log });
     const watched = path === ":memory:" ? undefined : await watchFile(path, log);
     return new SqliteDatabase(file, { watched, setup, explain });
   } catch (error) {
@@ -140,7 +140,7 @@ export const existingSqliteFiles: ExistingDatabases = {
       return new NoDatabaseError(`Cannot open the SQLite file: ${reason}`, { cause: error });
     };
     try {
-      return new SqliteDatabase(await openSqliteFile(path, create), { explain });
+      return new SqliteDatabase(await openSqliteFile(path, { mayBeEmpty: create }), { explain });
     } catch (error) {
       throw await explain(error);
     }

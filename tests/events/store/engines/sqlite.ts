@@ -99,8 +99,9 @@ async function openPlace(): Promise<SqlitePlace> {
   }
   const { db } = await openFile();
   db.run(EFFECTS);
+  const closing: Promise<void>[] = [];
   const close = () => {
-    for (const file of files.splice(0)) file.close();
+    for (const file of files.splice(0)) closing.push(file.close());
   };
   return {
     ...{ path, address: path, openFile, close, effects: effectsAt(path) },
@@ -108,6 +109,7 @@ async function openPlace(): Promise<SqlitePlace> {
     contents: () => Promise.resolve(at(path, contentsIn)),
     async [Symbol.asyncDispose]() {
       close();
+      await Promise.all(closing);
       await Deno.remove(folder, { recursive: true });
     },
   };

@@ -153,7 +153,7 @@ testWith(
       await assertRejects(
         failing,
         Error,
-        `${SQLITE_FILE} cannot be used: table push already exists`,
+        `${SQLITE_FILE} cannot be used: its 'setup' has failed: table push already exists`,
       );
       await (await open({ SQLITE_FILE }, { setup: TABLE })).stop();
     }),

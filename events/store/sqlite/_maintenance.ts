@@ -1,0 +1,194 @@
+import { type LogSink, writeLog } from "../../../core/mod.ts";
+import { type Connection, isBusy } from "./_connection.ts";
+import { APPLICATION_ID } from "./_schema.ts";
+import { type AnsweredRow, SqlWorker } from "./_sql_worker.ts";
+
+/** Time from a commit to the look that follows, in milliseconds. */
+const LOOK_MS = 250;
+
+/**
+ * Number of frames in the log from which on they are copied into the file. A frame has a page, so this is 32 MB. With
+ * 4,096 of them the pauses were as long and twice as many, and with 16,384 no more was saved.
+ */
+const MANY_FRAMES = 8_192;
+
+/** Size from which on the log is cut, and not only begun anew, in bytes. */
+const LARGE_LOG_BYTES = 256 * 1024 * 1024;
+
+/** Number of pages without content from which on they are given back, if they are a quarter of the file: 8 MB. */
+const MANY_FREE_PAGES = 2_048;
+
+/** Number of pages given back by a transaction: that takes some 2 ms. */
+const FREED_AT_ONCE = 256;
+
+/** Pause between two transactions that give pages back, in milliseconds. */
+const FREED_EVERY_MS = 20;
+
+/** Parts of {@linkcode Maintenance}. */
+interface MaintenanceParts {
+  readonly path: string;
+  /** The connection of the app. It does the work if there is no Worker. */
+  readonly db: Connection;
+  /** The log of the file, beside it. */
+  readonly wal: Deno.FsFile;
+  readonly log: LogSink;
+  /** Does work while the app's connection has no transaction. */
+  readonly pause: <T>(work: () => Promise<T>) => Promise<T>;
+}
+
+/** Statements of the maintenance, in a connection of its own. */
+const SETUP = [
+  "pragma busy_timeout = 0",
+  "pragma wal_autocheckpoint = 0",
+  "pragma synchronous = normal",
+];
+
+const PASSIVE = "pragma wal_checkpoint(passive)";
+
+/** Writes what is there already: the header of the file. */
+const FIRST_FRAME = `pragma application_id = ${APPLICATION_ID}`;
+
+/**
+ * The maintenance of a file: what is in its log is copied into the file, so that the log is begun anew, and space
+ * comes back that events have left.
+ *
+ * Both wait for the disk, so a Worker with a connection of its own does them. It is started when it is first needed.
+ * Copying (a passive checkpoint) goes on beside the app's transactions. The log can only be begun anew while nobody
+ * writes: the app's transactions pause for the few frames that have come meanwhile. Then the Worker writes the first
+ * frame, since SQLite syncs the disk with it. If other processes read or write, that is left for the next time. SQLite
+ * lets one connection copy at a time, so of several processes the others find it done.
+ */
+export class Maintenance {
+  readonly #parts: MaintenanceParts;
+  #worker: SqlWorker | undefined;
+  #runsHere = false;
+  #isGivingBack = false;
+  #hasFailed = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #looking: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(parts: MaintenanceParts) {
+    this.#parts = parts;
+  }
+
+  /** Tells that something was written: a look at the file follows. */
+  written(): void {
+    if (this.#timer === undefined && !this.#looking) this.#lookIn(LOOK_MS);
+  }
+
+  /** Ends the work under way, and the Worker. Returns undefined if there is nothing to wait for. */
+  close(): Promise<void> | undefined {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    return this.#looking || this.#worker ? this.#end() : undefined;
+  }
+
+  async #end(): Promise<void> {
+    await this.#looking;
+    // Else closing the app's connection does it, and holds the event loop.
+    await this.#worker?.run(PASSIVE).catch(() => {});
+    await this.#worker?.close();
+  }
+
+  #lookIn(ms: number): void {
+    if (this.#isClosed) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#looking = this.#look();
+    }, ms);
+    Deno.unrefTimer(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    let again: number | undefined;
+    try {
+      if (hasFrames(this.#parts.wal, MANY_FRAMES)) await this.#emptyLog();
+      if (await this.#giveBack()) again = FREED_EVERY_MS;
+      this.#hasFailed = false;
+    } catch (error) {
+      // Another process is at it.
+      if (!isBusy(error)) this.#report(error);
+      again = LOOK_MS;
+    }
+    this.#looking = undefined;
+    if (again !== undefined) this.#lookIn(again);
+  }
+
+  /** Copies the log into the file. If that was all of it, the log is begun anew. */
+  async #emptyLog(): Promise<void> {
+    const { wal, pause } = this.#parts;
+    if (!await this.#checkpoint("passive")) return;
+    const mode = wal.statSync().size > LARGE_LOG_BYTES ? "truncate" : "restart";
+    await pause(async () => {
+      if (await this.#checkpoint(mode)) await this.#run(FIRST_FRAME);
+    });
+  }
+
+  /** Copies the log. Returns true if all of it was copied that was there. */
+  async #checkpoint(mode: string): Promise<boolean> {
+    const row = await this.#run(`pragma wal_checkpoint(${mode})`);
+    return row?.busy === 0 && row.log === row.checkpointed;
+  }
+
+  /** Gives some pages back, if there are many. The file gets smaller once the log is copied. Returns true if it is to go on. */
+  async #giveBack(): Promise<boolean> {
+    const { db, pause } = this.#parts;
+    const { free, pages } = db.one<{ free: number; pages: number }>(
+      "select freelist_count as free, page_count as pages from pragma_freelist_count, pragma_page_count",
+    )!;
+    if (!this.#isGivingBack && (free < MANY_FREE_PAGES || free < pages / 4)) return false;
+    this.#isGivingBack = free > FREED_AT_ONCE;
+    if (this.#isGivingBack) {
+      await pause(() => this.#run(`pragma incremental_vacuum(${FREED_AT_ONCE})`));
+    } else await this.#emptyLog();
+    return this.#isGivingBack;
+  }
+
+  /** Runs a statement in the Worker, or here if there can be none. */
+  async #run(sql: string): Promise<AnsweredRow | undefined> {
+    if (!this.#worker && !this.#runsHere) await this.#startWorker();
+    return this.#worker ? await this.#worker.run(sql) : this.#parts.db.all(sql).at(0);
+  }
+
+  async #startWorker(): Promise<void> {
+    const { path, log } = this.#parts;
+    try {
+      const worker = this.#worker = new SqlWorker();
+      await worker.open(path);
+      for (const sql of SETUP) await worker.run(sql);
+    } catch (error) {
+      await this.#worker?.close().catch(() => {});
+      this.#worker = undefined;
+      this.#runsHere = true;
+      writeLog(log, "warn", "no Worker for the database file: its maintenance holds up the app", {
+        error,
+      });
+    }
+  }
+
+  #report(error: unknown): void {
+    if (this.#hasFailed || this.#isClosed) return;
+    this.#hasFailed = true;
+    writeLog(this.#parts.log, "error", "database file not maintained: trying again", { error });
+  }
+}
+
+/**
+ * Checks whether a log has a number of frames since it was begun anew: then that frame has the salt of the header
+ * (https://sqlite.org/fileformat2.html#walformat). Its size does not tell, since it is not cut.
+ */
+function hasFrames(wal: Deno.FsFile, number: number): boolean {
+  const header = bytesAt(wal, 0, 32);
+  const pageBytes = new DataView(header.buffer).getUint32(8);
+  const frame = bytesAt(wal, 32 + (number - 1) * (24 + pageBytes), 24);
+  return frame.slice(8, 16).every((byte, i) => byte === header[16 + i]);
+}
+
+/** Reads bytes of a file; zeros behind its end. */
+function bytesAt(file: Deno.FsFile, at: number, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  file.seekSync(at, Deno.SeekMode.Start);
+  file.readSync(bytes);
+  return bytes;
+}

@@ -1,0 +1,103 @@
+import type { SQLOutputValue } from "node:sqlite";
+
+/** A row of an answer. */
+export type AnsweredRow = Readonly<Record<string, SQLOutputValue>>;
+
+/** What the Worker is told: to open a file, to run a statement, or to close the file. */
+type Told = { readonly open: string } | { readonly sql: string } | { readonly close: true };
+
+/** What the Worker answers. */
+type Answer = { readonly row: AnsweredRow | undefined } | {
+  readonly error: string;
+  readonly code: number | undefined;
+};
+
+/** The Worker's end of the channel. */
+interface Port {
+  onmessage: (message: { readonly data: Told }) => void;
+  postMessage(answer: Answer): void;
+}
+
+/** The program of the Worker. Its text is loaded, so it uses nothing of this file. */
+async function serve(): Promise<void> {
+  const { DatabaseSync } = await import("node:sqlite");
+  const port = globalThis as unknown as Port;
+  let db: InstanceType<typeof DatabaseSync> | undefined;
+  function answer(told: Told): AnsweredRow | undefined {
+    if ("sql" in told) return db?.prepare(told.sql).all().at(0);
+    if ("open" in told) db = new DatabaseSync(told.open);
+    else db?.close();
+    return undefined;
+  }
+  port.onmessage = ({ data }) => {
+    try {
+      port.postMessage({ row: answer(data) });
+    } catch (error) {
+      const { message, errcode: code } = error as Error & { readonly errcode?: number };
+      port.postMessage({ error: message, code });
+    }
+  };
+}
+
+/** The program as a URL: nothing of it is read from a disk or a registry. */
+const PROGRAM = `data:text/javascript,${encodeURIComponent(`await (${serve})();`)}`;
+
+/**
+ * A Worker with a connection to a file. It runs one statement at a time. Starting it holds the event loop for some
+ * 20 ms, once, and takes 15 MB of memory.
+ */
+export class SqlWorker {
+  readonly #worker: Worker;
+  #answered: PromiseWithResolvers<AnsweredRow | undefined> | undefined;
+
+  constructor() {
+    this.#worker = new Worker(PROGRAM, { type: "module" });
+    this.#worker.onmessage = ({ data }) => this.#answer(data);
+    this.#worker.onerror = (event) => {
+      event.preventDefault();
+      this.#answered?.reject(new Error(event.message));
+    };
+  }
+
+  /**
+   * Opens the file.
+   *
+   * @param path The path.
+   * @throws {Error} If it cannot be opened.
+   */
+  async open(path: string): Promise<void> {
+    await this.#tell({ open: path });
+  }
+
+  /**
+   * Runs a statement.
+   *
+   * @param sql The statement.
+   * @returns The first row of its answer; undefined if there is none.
+   * @throws {Error} If SQLite refuses it, with the `errcode`.
+   */
+  async run(sql: string): Promise<AnsweredRow | undefined> {
+    return await this.#tell({ sql });
+  }
+
+  /** Closes the file, and ends the Worker. */
+  async close(): Promise<void> {
+    try {
+      await this.#tell({ close: true });
+    } finally {
+      this.#worker.terminate();
+    }
+  }
+
+  #tell(told: Told): Promise<AnsweredRow | undefined> {
+    this.#answered = Promise.withResolvers();
+    this.#worker.postMessage(told);
+    return this.#answered.promise;
+  }
+
+  #answer(answer: Answer): void {
+    if ("row" in answer) return this.#answered?.resolve(answer.row);
+    const error = Object.assign(new Error(answer.error), { errcode: answer.code });
+    this.#answered?.reject(error);
+  }
+}
