@@ -60,16 +60,11 @@ export class Emitter {
   ): Promise<AcceptResult> => {
     const emission = emissionOf(source, type, payload, options);
     new Emissions(this.#core.engine.limits.room).add(emission);
-    const name = emission.source;
-    const id = emission.id === undefined ? inIntake(name, this.#newId()) : fullIdOf(emission);
-    if (!this.#free.has(name)) {
-      if (await this.#hasDeliveries(name)) throw platformRefused("emit the event", name);
-      this.#free.add(name);
-    }
+    const puts = [this.putOwn(emission)] as const;
+    const [{ before: { id } }] = puts;
+    await this.checkSource(emission.source);
     const { engine, local } = this.#core;
     const announce = emission.delayMs === 0;
-    // Nobody else has a generated id. But a client that gets no answer may repeat a change, perhaps after the handler.
-    const puts = [this.#putOf(emission, id, emission.id === undefined ? "absent" : "skip")];
     const applied = await engine.apply({ puts, urgency: "work", announce });
     if (!applied.ok || applied.written[0] === null) return { id, duplicate: true };
     this.made(puts);
@@ -102,6 +97,30 @@ export class Emitter {
       announce: emissions.some(({ delayMs }) => delayMs === 0),
       generated: generated === (parent.emitted ?? 0) ? parent.emitted : generated,
     };
+  }
+
+  /** Checks whether a source is known to have no deliveries. */
+  isFree(source: string): boolean {
+    return this.#free.has(source);
+  }
+
+  /**
+   * Checks that no deliveries have come under the name of a source, and remembers that.
+   *
+   * @throws {TypeError} If some have.
+   */
+  async checkSource(source: string): Promise<void> {
+    if (this.#free.has(source)) return;
+    if (await this.#hasDeliveries(source)) throw platformRefused("emit the event", source);
+    this.#free.add(source);
+  }
+
+  /** Makes the part of a change that stores an event which no handler emits. */
+  putOwn(emission: Emission): EmissionPut {
+    // Nobody else has a generated id. But a client that gets no answer may repeat a change, perhaps after the handler.
+    return emission.id === undefined
+      ? this.#putOf(emission, inIntake(emission.source, this.#newId()), "absent")
+      : this.#putOf(emission, fullIdOf(emission), "skip");
   }
 
   /** Makes the part of a change that stores an event whose id no other one can have. */

@@ -71,7 +71,7 @@ const isNameRecord = shape<NameRecord>({
 });
 
 /** A name's cell, as it was read. */
-interface Name extends Pick<Cell, "version"> {
+export interface Name extends Pick<Cell, "version"> {
   readonly name: string;
   readonly stored: NameRecord;
   /** Set if this version cannot read it. */
@@ -175,14 +175,26 @@ export async function wake(core: StoreCore, wake: Wake): Promise<WakeResult> {
   return result;
 }
 
+/** Reads names, and makes the part of a change that wakes them, see {@linkcode wakeAll}. */
+export async function wakeChange(core: StoreCore, wakes: readonly Wake[]): Promise<Waking> {
+  const reading = wakes.map(async ({ name }) => [name, await readToWake(core, name)] as const);
+  return wakeAll(core, wakes, new Map(await Promise.all(reading)));
+}
+
 /**
  * Makes the part of a change that wakes names. If a cell of theirs has changed meanwhile, it is to be made anew. Once
  * it is made, the worker of this process should be woken.
+ *
+ * @param core The store.
+ * @param wakes The names, with their values.
+ * @param names The names, as they were read.
  */
-export async function wakeChange(core: StoreCore, wakes: readonly Wake[]): Promise<Waking> {
-  const wakings = await Promise.all(
-    wakes.map(async (wake) => wakingOf(core, await readToWake(core, wake.name), wake)),
-  );
+export function wakeAll(
+  core: StoreCore,
+  wakes: readonly Wake[],
+  names: ReadonlyMap<string, Name>,
+): Waking {
+  const wakings = wakes.map((wake) => wakingOf(core, names.get(wake.name)!, wake));
   return {
     cells: wakings.flatMap(({ cells }) => cells),
     moves: wakings.flatMap(({ moves }) => moves),
@@ -307,7 +319,8 @@ async function readToWait(core: StoreCore, name: string, record: EventRecord): P
   return found;
 }
 
-async function readToWake(core: StoreCore, name: string): Promise<Name> {
+/** Reads a name that is to be woken. */
+export async function readToWake(core: StoreCore, name: string): Promise<Name> {
   const found = await readName(core, name);
   if (found.isUnreadable) throw new Error(`Cannot wake ${met(name)}: ${UNREADABLE}`);
   return found;

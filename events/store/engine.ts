@@ -487,6 +487,17 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   apply(change: Change<TTx>): Promise<Applied>;
 
   /**
+   * Makes a change, of which a function writes a part itself and returns the rest. The function may be called more than
+   * once: the change of the last call is made. If it throws, or what it wrote cannot be committed, the change is
+   * refused as with {@linkcode Change.effects}.
+   *
+   * @param make The function. What it returns has no effects.
+   * @throws {TooLargeError} If the change is too large for a commit. Nothing was made.
+   * @throws {Error} If it is not known whether the change was made.
+   */
+  transact(make: (tx: TTx) => Change): Promise<Applied>;
+
+  /**
    * Reads events by their ids, or by id and time of receipt, in the same order; null for one that is not there. With
    * the time it is that very event, also if its id is forgotten or another one's by now.
    */

@@ -46,6 +46,36 @@ export type NotPromise =
   | (object & { readonly then?: never });
 
 /**
+ * What a transaction holds beside its writes, see {@linkcode EventStore.transact}. The functions throw once it has
+ * ended.
+ *
+ * @category Event store and worker
+ */
+export interface TransactionActions {
+  /**
+   * Emits an event, as {@linkcode EventStore.emit} does. An event whose id is known already is not stored again.
+   *
+   * @returns The event's id.
+   */
+  readonly emit: {
+    <TEvents extends object, TType extends keyof TEvents & string>(
+      source: OwnEvents<TEvents>,
+      type: TType,
+      payload: TEvents[TType],
+      options?: EmitOptions,
+    ): string;
+    (source: string, type: string, payload: object, options?: EmitOptions): string;
+  };
+  /**
+   * Wakes the event that waits for a name, as {@linkcode EventOperations.wake} does: at most three names.
+   *
+   * @param name The name.
+   * @param value The value, as JSON has it.
+   */
+  readonly wake: (name: string, value?: unknown) => void;
+}
+
+/**
  * Options of {@linkcode EventStore.checkpoint}, and of {@linkcode EventStore.complete}.
  *
  * @category Event store and worker
@@ -567,6 +597,55 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
     payload: object,
     options?: EmitOptions,
   ): Promise<AcceptResult>;
+
+  /**
+   * Gives a function a transaction, for a route or a script: what it writes in the database, the events that it emits
+   * and the names that it wakes are committed together, or not at all.
+   *
+   * The function is synchronous, and may be called more than once: the last call counts. With `sqlite()` it runs in the
+   * transaction, and reads what it has written. With `kv()` it adds to the commit, and has read before: the checks of
+   * the commit tell if that has changed meanwhile.
+   *
+   * @typeParam TResult The result of the function.
+   * @param work The function. It gets what the functions of `settleWith` get, and `emit` and `wake`. If it throws,
+   * nothing is committed.
+   * @returns The result of the call that was committed; undefined if that is the transaction itself.
+   * @throws {TypeError} If the function returns a promise.
+   * @throws {unknown} If the function throws, or what it wrote cannot be committed.
+   * @throws {Error} If it is not known whether the transaction was committed.
+   *
+   * @example
+   * ```ts
+   * import { defineApp, github, openApp, sqlite } from "@org/edge-base";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const setup = "create table if not exists job (name text, event text)";
+   * const bot = defineApp({
+   *   name: "my-bot",
+   *   platform: github(),
+   *   store: sqlite({ setup: (db) => db.exec(setup) }),
+   *   routes: (app, { store }) => {
+   *     app.post("/jobs/:name", async (c) => {
+   *       const name = c.req.param("name");
+   *       const event = await store.transact((db, { emit }) => {
+   *         const id = emit("jobs", "added", { name });
+   *         db.prepare("insert into job values (?, ?)").run(name, id);
+   *         return id;
+   *       });
+   *       return c.json({ event });
+   *     });
+   *   },
+   * });
+   *
+   * const env = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody", SQLITE_FILE: ":memory:" };
+   * await using app = await openApp(bot, { env, log: () => {} });
+   * const { event } = await (await app.fetch(new Request("http://bot/jobs/a", { method: "POST" }))).json();
+   * assertEquals(app.db.prepare("select event from job").get()?.event, event);
+   * ```
+   */
+  transact<TResult extends NotPromise>(
+    work: (tx: TTx, actions: TransactionActions) => TResult,
+  ): Promise<TResult>;
 
   /**
    * Returns when the longest-waiting due event became due: one read.

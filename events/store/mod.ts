@@ -31,7 +31,13 @@ export {
   type StateOptions,
   type StoredState,
 } from "./stored_state.ts";
-export type { CommitEffects, EventStore, NoteOptions, NotPromise } from "./event_store.ts";
+export type {
+  CommitEffects,
+  EventStore,
+  NoteOptions,
+  NotPromise,
+  TransactionActions,
+} from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";
 export type { BoundedCount, CheckedPage, Counts, SettlementRoom } from "./engine.ts";
 export type { StoreInspector } from "./event_store.ts";

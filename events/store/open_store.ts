@@ -16,6 +16,7 @@ import { leaseOperations } from "./_leases.ts";
 import { storeInspector } from "./_lists.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
+import { transacting } from "./_transact.ts";
 import { answers, wake } from "./_waits.ts";
 import { corrected } from "./arrival.ts";
 import type { Engine } from "./engine.ts";
@@ -99,6 +100,7 @@ function storeOf(core: StoreCore): EventStore {
     restoreEntry: (entry) => restoreEntry(core, entry),
     accept,
     emit: emitter.emit,
+    transact: transacting(core, emitter),
     claim: (options) => claims.claim(options),
     oldestDueAt: () => claims.oldestDueAt(),
     state: (key, options) => readState(core, key, options),

@@ -138,7 +138,7 @@ export function withWake(
   if (wakes.some(({ name }) => name === wake.name)) return [...wakes];
   if (wakes.length < max) return [...wakes, wake];
   throw new RangeError(
-    `Cannot wake ${met(wake.name)}: a handler can wake ${max} names at most`,
+    `Cannot wake ${met(wake.name)}: a commit wakes ${max} names at most`,
   );
 }
 

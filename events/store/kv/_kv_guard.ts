@@ -163,6 +163,44 @@ export function forEffects(
   return withoutOwnKeys(commit, namespaces, refuseToCommit);
 }
 
+/**
+ * Makes a view of a commit that is never made, and notes what is added to it, for another commit.
+ *
+ * @param commit The commit.
+ * @param namespaces The namespaces of stores.
+ * @returns The view, and effects that add the same; undefined if nothing has been added yet.
+ */
+export function recordEffects(
+  commit: Deno.AtomicOperation,
+  namespaces: ReadonlySet<string>,
+): {
+  readonly commit: Deno.AtomicOperation;
+  readonly effects: ((commit: Deno.AtomicOperation) => void) | undefined;
+} {
+  const calls: ((commit: Deno.AtomicOperation) => unknown)[] = [];
+  // What it refuses is refused at once.
+  const first = forEffects(commit, namespaces);
+  const get = (_: Deno.AtomicOperation, name: string | symbol): unknown => {
+    const member: unknown = Reflect.get(first, name);
+    if (typeof member !== "function" || name === "constructor") return member;
+    return (...args: unknown[]): unknown => {
+      const result: unknown = member(...args);
+      if (result !== first) return result;
+      calls.push((other) => (Reflect.get(other, name) as typeof member)(...args));
+      return view;
+    };
+  };
+  const view: Deno.AtomicOperation = new Proxy(commit, { get });
+  return {
+    commit: view,
+    get effects() {
+      return calls.length === 0 ? undefined : (other: Deno.AtomicOperation) => {
+        for (const call of calls) call(other);
+      };
+    },
+  };
+}
+
 function refuseToCommit(): never {
   throw new TypeError(
     "Cannot commit the effects: the store does, together with what it notes of the event. Leave out commit()",

@@ -1,8 +1,9 @@
-import type { Cell, CellKey, Engine, Tidying } from "../engine.ts";
+import type { Applied, Cell, CellKey, Change, Engine, Tidying } from "../engine.ts";
 import { applying } from "./_apply_change.ts";
 import { StoreCheck } from "./_check.ts";
 import { readDuePage } from "./_due.ts";
 import { GroupIntake } from "./_group_intake.ts";
+import { recordEffects } from "./_kv_guard.ts";
 import { findEvents, refOf } from "./_layout.ts";
 import { limitsOf } from "./_limits.ts";
 import { countEvents } from "./_open_events.ts";
@@ -39,6 +40,7 @@ export function engineOf(parts: StoreParts): KvEngine {
   const schedule = new Schedule(parts);
   const repair = new ScheduleRepair(parts, schedule);
   const events = new EventScan(parts);
+  const { apply } = applying(parts, new GroupIntake(parts));
   return {
     name: "kv",
     notifier: notifier.kind,
@@ -46,7 +48,8 @@ export function engineOf(parts: StoreParts): KvEngine {
     reader,
     place: placeOf(kv, namespace!),
     now: () => Date.now(),
-    ...applying(parts, new GroupIntake(parts)),
+    apply,
+    transact: (make) => transact(parts, apply, make),
     get: (ids) => findEvents(parts, ids),
     ids: (options) => lastIds(parts, options),
     due: (options) => readDuePage(parts, schedule, options),
@@ -73,6 +76,22 @@ function placeOf(kv: Deno.Kv, namespace: string): object {
   const found = ofKv.get(namespace) ?? {};
   ofKv.set(namespace, found);
   return found;
+}
+
+/** Makes a change of which a function has added a part to a commit: that is added to the one that is made. */
+async function transact(
+  { reader, keys }: StoreParts,
+  apply: KvEngine["apply"],
+  make: Parameters<KvEngine["transact"]>[0],
+): Promise<Applied> {
+  const recorded = recordEffects(reader.atomic(), keys.namespaces);
+  let change: Change;
+  try {
+    change = make(recorded.commit);
+  } catch (error) {
+    return { ok: false, why: "effects", error };
+  }
+  return await apply({ ...change, effects: recorded.effects });
 }
 
 async function lastIds(

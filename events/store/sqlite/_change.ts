@@ -59,11 +59,37 @@ export function makeChange(
   if (refused) return refused;
   const { effects } = change;
   if (!effects && !making.mayBeRefused) return making.write();
+  return orNothing(db, () => {
+    if (effects) callEffects(effects, at.guard);
+    return making.write();
+  });
+}
+
+/**
+ * Makes a change, of which a function writes a part itself, in the transaction that is open.
+ *
+ * @param db The connection.
+ * @param make The function.
+ * @param at The moment, and the version of what it writes.
+ * @returns The outcome. If it is refused, nothing was written.
+ */
+export function makeTransaction(
+  db: Connection,
+  make: (tx: SqliteTx) => Change,
+  at: { readonly now: number; readonly version: Version; readonly guard: Guard },
+): Applied {
+  return orNothing(db, () => {
+    const making = new ChangeMaking(db, callEffects(make, at.guard), at.now, at.version);
+    const refused = making.check();
+    if (refused) throw new RefusedError(refused);
+    return making.write();
+  });
+}
+
+/** Makes a change within a savepoint: what was written of it is taken back if it is refused. */
+function orNothing(db: Connection, make: () => Applied): Applied {
   try {
-    return db.within(() => {
-      if (effects) callEffects(effects, at.guard);
-      return making.write();
-    });
+    return db.within(make);
   } catch (error) {
     if (error instanceof RefusedError) return error.refused;
     throw error instanceof LostTransactionError ? error.cause : error;
@@ -71,9 +97,9 @@ export function makeChange(
 }
 
 /** Calls a handler's writes. If they have ended the transaction, what others have in it is gone as well. */
-function callEffects(effects: (tx: SqliteTx) => unknown, guard: Guard): void {
+function callEffects<T>(effects: (tx: SqliteTx) => T, guard: Guard): T {
   try {
-    guard.call(effects);
+    return guard.call(effects);
   } catch (error) {
     if (error instanceof LostTransactionError) throw error;
     throw new RefusedError({ ok: false, why: "effects", error });

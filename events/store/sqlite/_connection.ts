@@ -21,7 +21,7 @@ const OF_DISK: ReadonlySet<number> = new Set([
 const LOCKED_PAUSE_MS = 2;
 
 /** Longest time that other connections are waited for, in milliseconds. */
-const MAX_LOCKED_MS = 4_500;
+export const MAX_LOCKED_MS = 4_500;
 
 /** The low byte of a result code is the primary one. */
 const PRIMARY = 0xff;
@@ -61,14 +61,14 @@ export class Connection {
     this.#db.exec(sql);
   }
 
-  /** Begins a transaction that may write. */
-  async begin(): Promise<void> {
-    await this.whenFree(() => this.run("begin immediate"));
+  /** Begins a transaction that may write, see {@linkcode Connection.whenFree}. */
+  async begin(since?: number): Promise<void> {
+    await this.whenFree(() => this.run("begin immediate"), since);
   }
 
-  /** Tries again while another connection has locked the file. */
-  async whenFree<T>(work: () => T): Promise<T> {
-    for (const since = performance.now();; await sleep(LOCKED_PAUSE_MS)) {
+  /** Tries again while another connection has locked the file, for {@linkcode MAX_LOCKED_MS} since a time. */
+  async whenFree<T>(work: () => T, since = performance.now()): Promise<T> {
+    for (;; await sleep(LOCKED_PAUSE_MS)) {
       try {
         return work();
       } catch (error) {

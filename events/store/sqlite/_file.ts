@@ -72,7 +72,7 @@ export async function openSqliteFile(
     // Another program's file is left as it is.
     const layout = await db.whenFree(() => layoutOf(db));
     if (layout === 0 && !mayBeEmpty) throw new Error("there is no event store in it");
-    db.one("pragma auto_vacuum = incremental");
+    await db.whenFree(() => db.one("pragma auto_vacuum = incremental"));
     await db.whenFree(() => db.one("pragma journal_mode = wal"));
     db.one("pragma synchronous = normal");
     await bringToLayout(db);

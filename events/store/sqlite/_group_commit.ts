@@ -1,5 +1,5 @@
 import { NoTurnError } from "../engine.ts";
-import { type Connection, isBusy } from "./_connection.ts";
+import { type Connection, isBusy, MAX_LOCKED_MS } from "./_connection.ts";
 
 /** Longest time that a transaction takes before what is left waits for the next one, in milliseconds. */
 const MAX_TRANSACTION_MS = 8;
@@ -112,9 +112,14 @@ export class GroupCommit {
 
   /** Does work in as few transactions as there is time for. What fails together is done one by one. */
   async #commit(waiting: readonly Waiting[]): Promise<void> {
+    const first = waiting.reduce((least, { since }) => Math.min(least, since), Infinity);
+    try {
+      await this.#db.begin(first);
+    } catch (error) {
+      return await this.#notBegun(waiting, error);
+    }
     let results: unknown[];
     try {
-      await this.#begin();
       results = this.#runWithin(waiting);
     } catch (error) {
       if (waiting.length === 1) return fail(waiting[0]!, error);
@@ -131,13 +136,16 @@ export class GroupCommit {
     if (ended.length < waiting.length) await this.#commit(waiting.slice(ended.length));
   }
 
-  async #begin(): Promise<void> {
-    try {
-      await this.#db.begin();
-    } catch (error) {
-      if (isBusy(error)) throw new NoTurnError("another process has locked the file for too long");
-      throw error;
-    }
+  /** Fails work for which no transaction could begin. What came while the file was locked may wait for as long. */
+  async #notBegun(waiting: readonly Waiting[], error: unknown): Promise<void> {
+    const isLocked = isBusy(error);
+    const now = performance.now();
+    const later = isLocked ? waiting.filter(({ since }) => now - since < MAX_LOCKED_MS) : [];
+    const reason = isLocked
+      ? new NoTurnError("another process has locked the file for too long")
+      : error;
+    for (const each of waiting) if (!later.includes(each)) fail(each, reason);
+    if (later.length > 0) await this.#commit(later);
   }
 
   /** Does as much of the work as a transaction has time for. */

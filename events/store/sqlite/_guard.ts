@@ -76,7 +76,8 @@ const READING: ReadonlySet<number> = new Set([PRAGMA, READ, SELECT, FUNCTION, RE
 /** What belongs to the tables of a store, by the names of these as JSON. Names of temporary ones would hide them. */
 const OWN_SCHEMA = `select type, name, sql from
   (select * from sqlite_schema union all select * from sqlite_temp_schema)
-  where lower(tbl_name) in (select value from json_each(?)) order by type, name`;
+  where lower(tbl_name) in (select value from json_each(?)) or tbl_name like 'edge\\_%' escape '\\'
+  order by type, name`;
 
 /** The tables with foreign keys to tables of a store. */
 const REFERENCES = `select m.name from sqlite_schema m join pragma_foreign_key_list(m.name) f

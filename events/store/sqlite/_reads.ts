@@ -154,13 +154,14 @@ class EventReads {
     // Those of each state come from an index, in order.
     const selects = states.map((state) =>
       `select ${COLUMNS} from event where ${state}
-      and (received_at, id) ${beyond} (?1, ?2) ${conditions} ${order}`
+      and (received_at, id) ${beyond} (?, ?) ${conditions} ${order}`
     );
     const sql = selects.length === 1
       ? selects[0]!
       : `${selects.map((select) => `select * from (${select})`).join(" union all ")} ${order}`;
     while (true) {
-      const rows = this.#db.all<EventRow>(sql, at, id, ...values);
+      // Deno 2.5 binds no numbered parameters.
+      const rows = this.#db.all<EventRow>(sql, ...selects.flatMap(() => [at, id, ...values]));
       for (const row of rows) {
         if (isForgotten(row, this.#now())) continue;
         const place = `${row.received_at}:${row.id}`;
@@ -207,7 +208,7 @@ function conditionsOf(
   const add = (condition: string, value: SqlValue | undefined) => {
     if (value === undefined) return;
     values.push(value);
-    conditions.push(`and ${condition.replace("?", `?${values.length + 2}`)}`);
+    conditions.push(`and ${condition}`);
   };
   add("id in (select value from json_each(?))", ids && JSON.stringify(ids));
   add("received_at >= ?", receivedAfter);

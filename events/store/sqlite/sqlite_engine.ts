@@ -1,5 +1,5 @@
 import { type Applied, type Change, type Engine, type Limits, NoTurnError } from "../engine.ts";
-import { addPayload, makeChange } from "./_change.ts";
+import { addPayload, makeChange, makeTransaction } from "./_change.ts";
 import { readingCells } from "./_cells.ts";
 import { isOfDisk } from "./_connection.ts";
 import type { SqliteFile } from "./_file.ts";
@@ -52,7 +52,7 @@ export function openSqliteEngine(
         if (hasNoTurn(change, waitedMs)) return undefined;
         return makeChange(db, change, { now: now(), version: newVersion(), guard });
       },
-      failed: (error) => refusedBy(change, error),
+      failed: change.effects && refusedByEffects,
     });
     if (!applied) throw new NoTurnError("other changes were before it");
     return applied;
@@ -65,6 +65,12 @@ export function openSqliteEngine(
     place,
     now,
     apply,
+    transact: (make) =>
+      commits.run({
+        isIntake: false,
+        run: () => makeTransaction(db, make, { now: now(), version: newVersion(), guard }),
+        failed: refusedByEffects,
+      }),
     ...readingEvents(db, now),
     ...readingCells(db, now),
     upload: ({ id }, body) =>
@@ -81,8 +87,8 @@ function hasNoTurn({ turn }: SqliteChange, waitedMs: number): boolean {
 }
 
 /** Refuses a change whose effects have failed its transaction. */
-function refusedBy({ effects }: SqliteChange, error: unknown): Applied {
-  if (!effects || error instanceof NoTurnError || isOfDisk(error)) throw error;
+function refusedByEffects(error: unknown): Applied {
+  if (error instanceof NoTurnError || isOfDisk(error)) throw error;
   return { ok: false, why: "effects", error };
 }
 

@@ -344,7 +344,7 @@ Deno.test("wake() takes three names, and neither other values nor a fourth", asy
   }));
   await test.deliver(push());
   assertEquals(errors, [
-    'RangeError: Cannot wake "e": a handler can wake 3 names at most',
+    'RangeError: Cannot wake "e": a commit wakes 3 names at most',
     'TypeError: Cannot wake "f": the value must be one that JSON has, got a function',
   ]);
   const outcomes = await Promise.all(["a", "d", "e"].map((name) => test.store.wake(name)));

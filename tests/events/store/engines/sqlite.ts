@@ -64,16 +64,18 @@ export const SQLITE: EngineUnderTest<SqlitePlace> = {
   async openFailing(place, fault, options = {}) {
     const engine = openSqliteEngine(await place.openFile());
     let isArmed = false;
+    const failingOnce = <T, A>(method: (argument: A) => Promise<T>) => async (argument: A) => {
+      const isMeant = isArmed;
+      isArmed = false;
+      if (isMeant && fault === "before") throw new Error("connection lost");
+      const applied = await method(argument);
+      if (isMeant) throw new Error("connection lost");
+      return applied;
+    };
     const failing = {
       ...engine,
-      apply: async (change: Parameters<typeof engine.apply>[0]) => {
-        const isMeant = isArmed;
-        isArmed = false;
-        if (isMeant && fault === "before") throw new Error("connection lost");
-        const applied = await engine.apply(change);
-        if (isMeant) throw new Error("connection lost");
-        return applied;
-      },
+      apply: failingOnce(engine.apply),
+      transact: failingOnce(engine.transact),
     };
     return { store: createEventStore(failing, own(options)), arm: () => void (isArmed = true) };
   },

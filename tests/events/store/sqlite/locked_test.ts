@@ -1,0 +1,24 @@
+import { assert, assertEquals } from "@std/assert";
+import { DatabaseSync } from "node:sqlite";
+import { NoTurnError } from "../../../../events/store/engine.ts";
+import { delivery } from "../_events.ts";
+import { testFile } from "./_stores.ts";
+
+testFile(
+  "all that waits for a locked file is refused in the time of one",
+  async ({ store, path }) => {
+    const other = new DatabaseSync(path);
+    other.exec("begin immediate");
+    const begun = performance.now();
+    const first = Array.from({ length: 4 }, (_, i) => store.accept(delivery(`a${i}`)));
+    const refused = await Promise.any(first).catch(({ errors }) => errors);
+    assert(performance.now() - begun < 6_000);
+    for (const error of refused) assert(error instanceof NoTurnError, String(error));
+    // What comes later waits by itself.
+    const later = [store.accept(delivery("b")), store.accept(delivery("c"))];
+    other.exec("rollback");
+    other.close();
+    for (const { duplicate } of await Promise.all(later)) assertEquals(duplicate, false);
+    assertEquals((await Array.fromAsync(store.list())).map(({ id }) => id).toSorted(), ["b", "c"]);
+  },
+);
