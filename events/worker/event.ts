@@ -102,7 +102,7 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * attempt fails. So it does if they change what belongs to the store.
    *
    * @param effects Called with the commit after the handler has ended, see {@linkcode StoreDefinition}. It must be
-   * synchronous.
+   * synchronous. It may be called twice, if the commit is tried again: only what the last call adds is committed.
    * @throws {TypeError} If the handler has ended.
    */
   settleWith(effects: CommitEffects<TTx>): void;

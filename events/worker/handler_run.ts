@@ -1,3 +1,4 @@
+import { isPromise } from "../../core/check_options.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
 import type { CellChange, SettlementRoom } from "../store/engine.ts";
@@ -350,8 +351,8 @@ function committing(effects: readonly CommitEffects[] | undefined): CommitEffect
   return effects && ((commit) => {
     for (const each of effects) {
       const result: unknown = each(commit);
-      if (!(result instanceof Promise)) continue;
-      result.catch(() => {});
+      // The methods of a commit return it, and it throws where a promise would be resolved with it.
+      if (result === commit || !isPromise(result)) continue;
       throw new TypeError(
         "Cannot commit the effects: the function that adds them must be synchronous, got a promise. " +
           "Await before it is called, in the handler",

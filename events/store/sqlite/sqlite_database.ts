@@ -1,5 +1,5 @@
 import type { DatabaseFile } from "../database_file.ts";
-import type { EventStore } from "../event_store.ts";
+import type { EventStore, NotPromise } from "../event_store.ts";
 import { createEventStore } from "../open_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
 import type { Database } from "../store_definition.ts";
@@ -14,7 +14,7 @@ const NAMESPACE = "namespace";
 /** Options of {@linkcode SqliteDatabase}. */
 interface SqliteDatabaseOptions {
   /** Makes the tables of the app that are not there yet. */
-  readonly setup?: ((db: SqliteTx) => unknown) | undefined;
+  readonly setup?: ((db: SqliteTx) => NotPromise) | undefined;
   /** The file, if it is looked at. */
   readonly watched?: DatabaseFile | undefined;
   /** Explains an error. By default it is thrown as it is. */

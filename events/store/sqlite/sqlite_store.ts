@@ -11,6 +11,7 @@ import {
 } from "../store_definition.ts";
 import { openSqliteFile } from "./_file.ts";
 import { SqliteDatabase } from "./sqlite_database.ts";
+import type { NotPromise } from "../event_store.ts";
 import type { SqliteReader, SqliteTx } from "./_guard.ts";
 
 /**
@@ -20,11 +21,16 @@ import type { SqliteReader, SqliteTx } from "./_guard.ts";
  */
 export interface SqliteOptions {
   /**
-   * Makes the tables of one's own that are not there yet. It is called at each start, in a transaction.
+   * Makes tables of your own, with their indexes, views and triggers. It is called at each start, in a transaction
+   * that processes which start at the same time run one after the other. It must be synchronous, and can run `create`,
+   * `alter` and `drop` beside the statements of {@linkcode SqliteTx}. If it throws, the app does not start.
+   *
+   * The tables of the store stay as they are. Yours have other names, which do not begin with `edge_`, and no foreign
+   * keys to them: the store deletes what it has to remember no longer.
    *
    * @default {undefined} The file has the tables of the store alone.
    */
-  readonly setup?: ((db: SqliteTx) => unknown) | undefined;
+  readonly setup?: ((db: SqliteTx) => NotPromise) | undefined;
 }
 
 /** Variable with the path of the file. */
@@ -45,7 +51,14 @@ interface FilePlace {
  * of the app or its `namespace`, and the folder is made. A file has the events of one app. Several processes of the app
  * may share it, on a disk of their machine.
  *
- * @param options Tables of one's own.
+ * `settleWith` and `checkpoint` give their functions the transaction that settles the event, a {@linkcode SqliteTx}. What
+ * they change is committed with the event, or not at all: if a function throws, only its own attempt fails. Several
+ * events share a transaction. If it fails, because a statement has ended it (`insert or rollback`) or a deferred foreign
+ * key does not hold, each event has one of its own then. So a function may be called twice, and should change nothing
+ * but the database. Handlers, routes and resources read with `db`, a {@linkcode SqliteReader}. To write elsewhere, use
+ * `store.transact`.
+ *
+ * @param options Tables of your own.
  * @returns The store.
  * @throws {TypeError} If an option is something else.
  *

@@ -1,5 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
-import type { EventStore, SqliteReader, SqliteTx } from "../../../../events/mod.ts";
+import type { EventStore, NotPromise, SqliteReader, SqliteTx } from "../../../../events/mod.ts";
 import type { Connection } from "../../../../events/store/sqlite/_connection.ts";
 import { openSqliteFile, type SqliteFile } from "../../../../events/store/sqlite/_file.ts";
 import { SqliteDatabase } from "../../../../events/store/sqlite/sqlite_database.ts";
@@ -17,7 +17,7 @@ export interface SqliteUnderTest extends AsyncDisposable {
   /** Reads rows as another program does; in memory by the store. */
   rows(sql: string): unknown[];
   /** Opens a store in the same file once more. */
-  again(setup?: (db: SqliteTx) => unknown): Promise<SqliteStore>;
+  again(setup?: (db: SqliteTx) => NotPromise): Promise<SqliteStore>;
 }
 
 /** Tables of an app. A row of `part` may come before its `mine`, in the same transaction. */
@@ -50,7 +50,7 @@ async function openStore(isFile: boolean): Promise<SqliteUnderTest> {
   const path = folder ? `${folder}/store.db` : ":memory:";
   const opened: SqliteDatabase[] = [];
   const files: SqliteFile[] = [];
-  async function again(setup: (db: SqliteTx) => unknown = (db) => db.exec(TABLES)) {
+  async function again(setup: (db: SqliteTx) => NotPromise = (db) => db.exec(TABLES)) {
     const file = await openSqliteFile(path);
     files.push(file);
     const database = new SqliteDatabase(file, { setup });

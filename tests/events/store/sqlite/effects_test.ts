@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Lease, SqliteTx } from "../../../../events/mod.ts";
 import { isOfDisk } from "../../../../events/store/sqlite/_connection.ts";
-import { claimAll, claimOne, delivery } from "../_events.ts";
+import { acceptTogether, claimBatch } from "../_batching.ts";
+import { claimAll, delivery } from "../_events.ts";
 import { type SqliteStore, testFile, testSqlite } from "./_stores.ts";
 
 type Effects = (db: SqliteTx) => void;
@@ -170,18 +171,16 @@ testSqlite("effects may call the store: that comes after them", async ({ store, 
 testSqlite(
   "effects of a batch are made with all of its events, or none",
   async ({ store, rows }) => {
-    for (const id of ["a", "b", "c"]) {
-      await store.accept(
-        { ...delivery(id, "{}", "group"), together: { quietMs: 0, maxWaitMs: 0 } } as never,
-      );
+    await acceptTogether(store, ["a", "b", "c"]);
+    const lease = await claimBatch(store, "a", "b", "c");
+    const done = "select count(*) from event where state = 'done'";
+    for (const sql of ["insert", "insert or rollback"]) {
+      const failing: Effects = (db) => db.exec(`${sql} into mine values ('a', 1), ('a', 1)`);
+      await assertRejects(() => store.complete(lease, { effects: failing }), Error, "UNIQUE");
+      assertEquals([rows(done), rows("select name from mine")], [[0], []]);
     }
-    const lease = await claimOne(store);
-    const failing: Effects = (db) =>
-      db.exec("insert or rollback into mine values ('a', 1), ('a', 1)");
-    await assertRejects(() => store.complete(lease, { effects: failing }), Error, "UNIQUE");
-    assertEquals(rows("select count(*) from event where state = 'done'"), [0]);
     await store.complete(lease, { effects: add("a") });
-    assertEquals(rows("select name from mine"), ["a"]);
+    assertEquals([rows(done), rows("select name from mine")], [[3], ["a"]]);
   },
 );
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
-import type { SqliteTx } from "../../../../events/mod.ts";
+import type { NotPromise, SqliteTx } from "../../../../events/mod.ts";
 import { ON_DENO_2_5 } from "../../../_deno_version.ts";
 import { withFolder } from "../../../_folder.ts";
 import { testWith } from "../../../_permissions.ts";
@@ -18,7 +18,7 @@ async function assertFails(
   const opening = () =>
     again((db) => {
       db.exec("create table if not exists gone (x)");
-      return run(db);
+      return run(db) as NotPromise;
     });
   await assertRejects(opening, Error, message);
   assertEquals(rows("select type, name, sql from sqlite_schema order by 1, 2"), before);
