@@ -30,7 +30,7 @@ function testFolder(name: string, fn: (folder: string) => Promise<void>): void {
 const codes = (cell = "") => [...cell.matchAll(/`(\w+)`/g)].map(([, code]) => code!);
 
 testFolder("lists the columns of the views, and some of the events'", async (folder) => {
-  (await openFile(folder)).close();
+  await (await openFile(folder)).close();
   using file = openSqlite(`${folder}/data/triage.db`, { readOnly: true });
   const columnsOf = file.database.prepare("select name from pragma_table_xinfo(?)");
   const listed = rows(await read(DOCUMENT)).map((row) => row.map(codes))
@@ -56,7 +56,7 @@ testFolder("shows queries that find what they are for", async (folder) => {
   const found = queries.map((sql) => [sql, file.database.prepare(sql).all().length]);
   assertEquals(found, queries.map((sql) => [sql, 1]));
   assert(queries.length > 3);
-  close();
+  await close();
 });
 
 /** Runs the commands of the tool that a block of the page shows, in a folder. */
@@ -76,16 +76,16 @@ testFolder("moves an app from a KV to a file in five lines, and back", async (fo
   const before = await openKv(`${folder}/data/kv.db`);
   await storeAll(before.store);
   const content = await contentOf(before.store);
-  before.close();
+  await before.close();
   await follow(block!, folder);
   const file = await openFile(folder);
   assertEquals(await contentOf(file.store), content);
-  file.close();
+  await file.close();
   await Deno.remove(`${folder}/events.ndjson`);
   const [from, to] = ["kv:data/kv.db", "sqlite:data/triage.db"];
   const back = block!.replace(from, "SOURCE").replace(to, "kv:data/back.db").replace("SOURCE", to);
   await follow(back, folder);
   const after = await openKv(`${folder}/data/back.db`);
   assertEquals(await contentOf(after.store), content);
-  after.close();
+  await after.close();
 });
