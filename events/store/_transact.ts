@@ -63,7 +63,7 @@ class Call {
   readonly #emitter: Emitter;
   readonly #names: Map<string, Name>;
   readonly #emissions: Emissions;
-  /** What stores the events, by their ids. */
+  /** The puts of the events, by their ids. */
   readonly #puts = new Map<string, EmissionPut>();
   #wakes: Wake[] = [];
   #isAnnounced = false;

@@ -46,7 +46,7 @@ export type NotPromise =
   | (object & { readonly then?: never });
 
 /**
- * What a transaction holds beside its writes, see {@linkcode EventStore.transact}. The functions throw once it has
+ * Events and wake-ups of a transaction, beside its writes, see {@linkcode EventStore.transact}. The functions throw once it has
  * ended.
  *
  * @category Event store and worker

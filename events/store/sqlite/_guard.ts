@@ -7,8 +7,8 @@ import { isStoreTable, STORE_TABLES } from "./_schema.ts";
 /**
  * The guard of a store's file. Handlers write by the connection that the store writes by, since their rows belong into
  * its transaction, and they read by it too. Each of their statements is looked at before: its first word, and the
- * tables that it changes. On Deno 2.9 SQLite itself asks about these (its authorizer). Deno 2.5 has no authorizer, and
- * there the plan of the statement tells.
+ * tables that it changes. On Deno 2.9 SQLite itself asks about these (its authorizer). Deno 2.5 has no authorizer: there
+ * the words of the statement tell, and a trigger may deceive them.
  *
  * No statement is left open, so `iterate` reads all rows at once. A statement that is open holds the connection at the
  * rows of an earlier time: `db` would not find what was committed since, and the store could not commit any more.
@@ -32,7 +32,7 @@ export type SqliteTx = Pick<DatabaseSync, "prepare" | "exec">;
  */
 export type SqliteReader = Pick<DatabaseSync, "prepare">;
 
-/** What statements may do: read, change rows, or make tables as well. */
+/** The right of statements to read, to change rows, or to make tables as well. */
 type Use = "read" | "write" | "setup";
 
 const READS = ["select", "values", "with", "explain"] as const;
@@ -54,7 +54,7 @@ const ADVICE: Readonly<Record<Use, string>> = {
 const NOT_SYNCHRONOUS =
   "The function must be synchronous, since it runs in a transaction, and has returned a promise";
 
-/** What SQLite skips before a statement. */
+/** Blanks, comments and empty statements: SQLite skips them before a statement. */
 const BLANK = String.raw`(?:[\s;]|--[^\n]*|/\*[^]*?(?:\*/|$))*`;
 
 const STATEMENT = new RegExp(
@@ -62,22 +62,20 @@ const STATEMENT = new RegExp(
   "i",
 );
 
+/** Tables that a statement changes, for a Deno without an authorizer. */
+const CHANGE =
+  /\b(?:into|update(?:\s+or\s+\w+)?|delete\s+from|(?:table|view)(?:\s+if(?:\s+not)?\s+exists)?)\s+(?:\w+\s*\.\s*)?["`[]?(\w+)/gi;
+
 /** Result code of a statement that the authorizer has refused: https://sqlite.org/rescode.html#auth. */
 const NOT_AUTHORIZED = 23;
 
-/** What the authorizer answers, and what it is asked about: https://sqlite.org/c3ref/c_alter_table.html. */
+/** Answers of the authorizer, and actions that it is asked about: https://sqlite.org/c3ref/c_alter_table.html. */
 const [OK, DENY, PRAGMA, READ, SELECT, UPDATE, FUNCTION, RECURSIVE] = [
   ...[0, 1, 19, 20, 21, 23, 31, 33],
 ] as const;
 
 /** Actions that change nothing. SQLite's own modules ask for pragmas, and no statement that may be run can. */
 const READING: ReadonlySet<number> = new Set([PRAGMA, READ, SELECT, FUNCTION, RECURSIVE]);
-
-/** What belongs to the tables of a store, by the names of these as JSON. Names of temporary ones would hide them. */
-const OWN_SCHEMA = `select type, name, sql from
-  (select * from sqlite_schema union all select * from sqlite_temp_schema)
-  where lower(tbl_name) in (select value from json_each(?)) or tbl_name like 'edge\\_%' escape '\\'
-  order by type, name`;
 
 /** The tables with foreign keys to tables of a store. */
 const REFERENCES = `select m.name from sqlite_schema m join pragma_foreign_key_list(m.name) f
@@ -88,13 +86,6 @@ type Authorizer = (action: number, first: string | null, second: string | null) 
 /** A database of a Deno that may have an authorizer. */
 interface Authorizing {
   setAuthorizer?(authorizer: Authorizer): void;
-}
-
-/** Step of the plan of a statement: https://sqlite.org/opcode.html. */
-interface Step {
-  readonly opcode: string;
-  readonly p1: number;
-  readonly p2: number;
 }
 
 /** The views of a file that leave the store. */
@@ -162,7 +153,13 @@ class View implements SqliteTx {
     return this.#guarded(() => {
       this.#judge.look(statement!, this.#use);
       const prepare = this.#db.prepare as (...args: readonly unknown[]) => StatementSync;
-      return this.#guardedStatement(prepare.call(this.#db, sql, ...options));
+      try {
+        return this.#guardedStatement(prepare.call(this.#db, sql, ...options));
+      } catch (error) {
+        // `prepare` of Deno 2.5 does not say what is wrong with a statement.
+        if (!this.#judge.isAsked) this.#db.exec(sql);
+        throw error;
+      }
     });
   }
 
@@ -208,16 +205,15 @@ class View implements SqliteTx {
 
 /** Judges what statements change. */
 class Judge {
-  readonly #db: DatabaseSync;
-  readonly #isAsked: boolean;
+  /** True if SQLite asks about each statement. */
+  readonly isAsked: boolean;
   /** The use of the statement that is prepared or run; undefined for one of the store, which may do all. */
   #use: Use | undefined;
   /** The table, or another thing, that a statement was not to change. */
   #refused: string | undefined;
 
   constructor(db: DatabaseSync & Authorizing) {
-    this.#db = db;
-    this.#isAsked = db.setAuthorizer !== undefined;
+    this.isAsked = db.setAuthorizer !== undefined;
     // Once: each time SQLite would prepare all statements anew.
     db.setAuthorizer?.((...asked) => this.#isRefused(...asked) ? DENY : OK);
   }
@@ -247,29 +243,13 @@ class Judge {
     return true;
   }
 
-  /** Looks at the plan of a statement, unless SQLite asks: it names the root pages of tables that are opened to write. */
+  /** Looks at the words of a statement, unless SQLite asks about it. */
   look(statement: string, use: Use): void {
-    if (this.#isAsked || /^explain/i.test(statement)) return;
-    for (const { opcode, p1, p2 } of this.#planOf(`explain ${statement}`)) {
-      const root = opcode === "OpenWrite" ? p2 : opcode === "Clear" ? p1 : 0;
-      const table = root > 0 ? this.#tableAt(root) : "";
-      if (isStoreTable(table) || (root > 0 && use === "read")) throw refusedChange(use, table);
+    if (this.isAsked) return;
+    const isReadOnly = use === "read" && /^with/i.test(statement);
+    for (const [, table] of statement.matchAll(CHANGE)) {
+      if (isReadOnly || isStoreTable(table!)) throw refusedChange(use, table!.toLowerCase());
     }
-  }
-
-  #planOf(explaining: string): Step[] {
-    try {
-      return this.#db.prepare(explaining).all() as unknown as Step[];
-    } catch (error) {
-      // `prepare` of Deno 2.5 does not say what is wrong with a statement.
-      this.#db.exec(explaining);
-      throw error;
-    }
-  }
-
-  #tableAt(root: number): string {
-    const sql = "select tbl_name from sqlite_schema where rootpage = ?";
-    return String(this.#db.prepare(sql).get(root)?.tbl_name);
   }
 }
 
@@ -290,26 +270,21 @@ function isInTransaction(db: DatabaseSync): boolean {
  * @param db The connection.
  * @param guard The views of the file.
  * @param setup Makes the tables of the app.
- * @throws {Error} If it throws, or has changed what belongs to the store.
+ * @throws {Error} If it throws, or has made what would keep the store from deleting events.
  */
 export function setUp(db: Connection, guard: Guard, setup: (tx: SqliteTx) => unknown): void {
-  const before = db.all(OWN_SCHEMA, STORE_TABLES);
   try {
     guard.call(setup, "setup");
   } catch (error) {
     const cause = error instanceof LostTransactionError ? error.cause : error;
     throw new Error(`its 'setup' has failed: ${reasonOf(cause)}`, { cause });
   }
-  const isSame = JSON.stringify(db.all(OWN_SCHEMA, STORE_TABLES)) === JSON.stringify(before);
   const table = db.one<{ name: string }>(REFERENCES, STORE_TABLES)?.name;
-  if (isSame && table === undefined) return;
+  if (table === undefined) return;
   throw new Error(
-    isSame
-      ? `its 'setup' makes ${
-        met(table)
-      } refer to a table of the event store, which deletes events: ` +
-        "leave out the foreign key"
-      : "its 'setup' has changed tables of the event store, or has made others with their names",
+    `its 'setup' has made a foreign key in ${
+      met(table)
+    } to a table of the event store, which deletes events`,
   );
 }
 

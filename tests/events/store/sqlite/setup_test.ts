@@ -53,7 +53,7 @@ testFile("'setup' makes tables, indexes, views and triggers, and fills them", as
   assertEquals(rows("select type from person_event_of"), ["push", "push", "push"]);
 });
 
-/** What `setup` cannot do, and the error. */
+/** Statements that `setup` cannot run, and the error. */
 const REFUSED: readonly [setup: string, message: string][] = [
   ["pragma foreign_keys = off", 'it begins with "pragma", and only select'],
   ["create table a (b); commit; create table c (d)", 'it begins with "commit"'],
@@ -64,25 +64,27 @@ const REFUSED: readonly [setup: string, message: string][] = [
   ["insert into part values ('nobody')", "FOREIGN KEY constraint failed"],
   ["create table", "incomplete input"],
   ["delete from event", 'Cannot change "event": it belongs to the event store'],
-  ["create table a (event references event)", "refer to a table of the event store"],
+  ["create table a (event references event)", 'a foreign key in "a" to a table of the event store'],
   [
     'create table a (b, foreign key (b) references "PAYLOAD" (id))',
-    "refer to a table of the event",
+    'a foreign key in "a" to a table of the event store',
   ],
 ];
 
-/** What changes the store's own tables, or hides them. */
+/** Statements that change tables of the store, or hide them. Without an authorizer, some are not noticed. */
 const OF_STORE = [
   "drop table cell",
   "drop view dead",
   "alter table event add column mine",
   "alter table event rename to mine2",
-  "create index mine_event on event (type)",
-  "create trigger mine_event after insert on event begin delete from mine; end",
   "create temp table event (id)",
   "create temp view dead as select 1",
   "create table if not exists edge_next (id)",
-  "drop index event_due",
+  ...ON_DENO_2_5 ? [] : [
+    "create index mine_event on event (type)",
+    "create trigger mine_event after insert on event begin delete from mine; end",
+    "drop index event_due",
+  ],
 ];
 
 testFile(
@@ -109,10 +111,8 @@ for (const setup of OF_STORE) {
 testFile(
   "'setup' cannot make what the store has, also 'if not exists'",
   async ({ again, rows }) => {
-    const opening = again((db) => db.exec("create table if not exists event (mine)"));
-    // Deno 2.5 does not say that SQLite has been asked for a table that is there.
-    if (ON_DENO_2_5) await opening;
-    else await assertRejects(() => opening, Error, 'Cannot change "event"');
+    const opening = () => again((db) => db.exec("create table if not exists event (mine)"));
+    await assertRejects(opening, Error, 'Cannot change "event"');
     assertEquals(rows("select count(*) from pragma_table_info('event') where name = 'mine'"), [0]);
   },
 );
