@@ -34,7 +34,7 @@ export class GroupCommit {
   readonly #sync: () => Promise<void> | undefined;
   #intake: Waiting[] = [];
   #work: Waiting[] = [];
-  /** What is done between two transactions. */
+  /** Work between two transactions. */
   #pauses: (() => Promise<void>)[] = [];
   #isRunning = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
