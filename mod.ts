@@ -1,6 +1,6 @@
 /**
  * Bots for GitHub, Telegram and other senders of webhooks. You define an app, with its platform and its
- * handlers. It verifies each delivery, stores it durably in Deno KV, answers within milliseconds, and hands it
+ * handlers. It verifies each delivery, stores it durably, answers within milliseconds, and hands it
  * to your handler, again if that fails.
  *
  * This module exports what most apps need. The names are in groups: begin with {@linkcode defineApp} and
@@ -12,12 +12,12 @@
  *
  * @example
  * ```ts
- * import { defineApp, github } from "@org/edge-base";
+ * import { defineApp, github, sqlite } from "@org/edge-base";
  * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
  * const opened: string[] = [];
- * const bot = defineApp({ name: "my-bot", platform: github() });
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite() });
  * bot.on("issues.opened", ({ payload }) => opened.push(payload.issue.title));
  * // if (import.meta.main) await runApp(bot);
  *

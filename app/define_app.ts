@@ -144,11 +144,11 @@ export interface App<
    *
    * @example
    * ```ts
-   * import { defineApp, github } from "@org/edge-base";
+   * import { defineApp, github, sqlite } from "@org/edge-base";
    * import { startTestBot } from "@org/edge-base/testing";
    * import { assertEquals } from "@std/assert";
    *
-   * const bot = defineApp({ name: "my-bot", platform: github() });
+   * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite() });
    * const sent: string[] = [];
    * bot.schedule("digest", "0 7 * * 1-5", ({ payload }) => void sent.push(payload.at), {
    *   timeZone: "Europe/Berlin",
@@ -333,13 +333,13 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
  *
  * @example
  * ```ts
- * import { type ContextOf, defineApp, github } from "@org/edge-base";
+ * import { type ContextOf, defineApp, github, sqlite } from "@org/edge-base";
  *
- * const bot = defineApp({ name: "my-bot", platform: github() });
- * bot.on("push", (_event, context) => count("pushes", context));
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite() });
+ * bot.on("push", (_event, context) => note("push", context));
  *
- * function count(what: string, { settleWith }: ContextOf<typeof bot>) {
- *   settleWith((commit) => commit.sum(["count", what], 1n));
+ * function note(what: string, { settleWith }: ContextOf<typeof bot>) {
+ *   settleWith((db) => db.prepare("insert into seen values (?)").run(what));
  * }
  * ```
  *
@@ -365,13 +365,14 @@ export type ContextOf<TApp extends App> = TApp extends
  *
  * @example
  * ```ts
- * import { defineApp, github } from "@org/edge-base";
+ * import { defineApp, github, sqlite } from "@org/edge-base";
  * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
  * const bot = defineApp({
  *   name: "triage",
  *   platform: github(),
+ *   store: sqlite(),
  *   resources: () => ({ titles: [] as string[] }),
  *   routes: (app, { resources }) => app.get("/titles", (c) => c.json(resources.titles)),
  * });

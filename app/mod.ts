@@ -8,17 +8,18 @@
  * @example
  * ```ts
  * import { defineApp, startApp } from "@org/edge-base/app";
+ * import { sqlite } from "@org/edge-base/events";
  * import { writeLog } from "@org/edge-base/middleware";
  * import { github } from "@org/edge-base/webhook";
  * import { assertEquals } from "@std/assert";
  *
- * const bot = defineApp({ name: "my-bot", platform: github() });
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite() });
  * bot.on("issues.opened", ({ payload: { issue } }, { log }) => {
  *   writeLog(log, "info", "opened", { title: issue.title });
  * });
  *
  * const secret = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody" };
- * const env = { ...secret, KV_URL: ":memory:", HOST: "127.0.0.1", PORT: "0" };
+ * const env = { ...secret, SQLITE_FILE: ":memory:", HOST: "127.0.0.1", PORT: "0" };
  * await using app = await startApp(bot, { env, log: () => {} });
  * const response = await fetch(`${app.url}/health`);
  * assertEquals((await response.json()).name, "my-bot");

@@ -177,11 +177,11 @@ const RATE_LIMIT = { limit: 100, window: 60_000 };
  *
  * @example
  * ```ts
- * import { defineApp, github, openApp } from "@org/edge-base";
+ * import { defineApp, github, openApp, sqlite } from "@org/edge-base";
  * import { assertEquals } from "@std/assert";
  *
- * const bot = defineApp({ name: "my-bot", platform: github() });
- * const env = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody", KV_URL: ":memory:" };
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite() });
+ * const env = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody", SQLITE_FILE: ":memory:" };
  *
  * await using app = await openApp(bot, { env, log: () => {} });
  * // Deno.serve(app.fetch);

@@ -15,12 +15,13 @@ import type { JsonObject } from "../webhook/mod.ts";
  * @example
  * ```ts
  * import { defineApp, events } from "@org/edge-base/app";
+ * import { sqlite } from "@org/edge-base/events";
  * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
  * import { github } from "@org/edge-base/webhook";
  * import { assertEquals } from "@std/assert";
  *
  * const jobs = events<{ "issue.triage": { number: number } }>("jobs");
- * const bot = defineApp({ name: "triage", platform: github() });
+ * const bot = defineApp({ name: "triage", platform: github(), store: sqlite() });
  * const reminded: number[] = [];
  *
  * bot.on("issues.opened", ({ payload }, { emit }) => {

@@ -66,9 +66,9 @@ const END_MS = 1_000;
  *
  * @example
  * ```ts ignore
- * import { defineApp, github, runApp, writeLog } from "@org/edge-base";
+ * import { defineApp, github, runApp, sqlite, writeLog } from "@org/edge-base";
  *
- * const bot = defineApp({ name: "my-bot", platform: github() });
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite() });
  * bot.on("issues.opened", ({ payload: { issue } }, { log }) => {
  *   writeLog(log, "info", "opened", { title: issue.title });
  * });

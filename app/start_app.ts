@@ -101,13 +101,13 @@ const ANY_HOST: ReadonlySet<string> = new Set(["0.0.0.0", "::"]);
  *
  * @example
  * ```ts
- * import { defineApp, github, startApp } from "@org/edge-base";
+ * import { defineApp, github, sqlite, startApp } from "@org/edge-base";
  * import { assertEquals } from "@std/assert";
  *
- * const bot = defineApp({ name: "my-bot", platform: github() });
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite() });
  * const env = {
  *   GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody",
- *   KV_URL: ":memory:",
+ *   SQLITE_FILE: ":memory:",
  *   HOST: "127.0.0.1",
  *   PORT: "0",
  * };

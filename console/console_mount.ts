@@ -25,12 +25,13 @@ const DEVELOPMENT = "development";
  *
  * @example
  * ```ts
- * import { defineApp, github } from "@org/edge-base";
+ * import { defineApp, github, sqlite } from "@org/edge-base";
  * import { consoleMount } from "@org/edge-base/console";
  * import { startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
- * const bot = defineApp({ name: "my-bot", platform: github(), mounts: [consoleMount()] });
+ * const mounts = [consoleMount()];
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite(), mounts });
  *
  * const env = { CONSOLE_TOKEN: "4b1c7f0e9d2a5836c0f1e2d3b4a59687" };
  * await using test = await startTestBot(bot, { env });

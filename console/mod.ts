@@ -4,10 +4,11 @@
  *
  * @example
  * ```ts
- * import { defineApp, github } from "@org/edge-base";
+ * import { defineApp, github, sqlite } from "@org/edge-base";
  * import { consoleMount } from "@org/edge-base/console";
  *
- * const bot = defineApp({ name: "my-bot", platform: github(), mounts: [consoleMount()] });
+ * const mounts = [consoleMount()];
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite(), mounts });
  * // CONSOLE_OPERATOR_TOKEN=$(openssl rand -hex 32) deno run ...
  * ```
  *

@@ -4,12 +4,12 @@
  *
  * @example
  * ```ts
- * import { defineApp, github } from "@org/edge-base";
+ * import { defineApp, github, sqlite } from "@org/edge-base";
  * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
  * const titles: string[] = [];
- * const bot = defineApp({ name: "my-bot", platform: github() });
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite() });
  * bot.on("issues.opened", ({ payload }) => titles.push(payload.issue.title));
  *
  * await using test = await startTestBot(bot);

@@ -182,11 +182,11 @@ export interface TestBot<TTx = unknown, TReader = unknown> extends AsyncDisposab
  *
  * @example
  * ```ts
- * import { defineApp, github } from "@org/edge-base";
+ * import { defineApp, github, sqlite } from "@org/edge-base";
  * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
- * const bot = defineApp({ name: "my-bot", platform: github() });
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite() });
  * bot.on("push", ({ attempt }) => {
  *   if (attempt === 1) throw new Error("not yet");
  * });

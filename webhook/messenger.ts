@@ -157,7 +157,7 @@ export function messenger<TEvents extends object = TelegramEvents>(
  *
  * @example A bot for one group: updates of other chats are answered 200 and dropped
  * ```ts
- * import { defineApp, telegram } from "@org/edge-base";
+ * import { defineApp, sqlite, telegram } from "@org/edge-base";
  * import { messengerUpdate, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
@@ -169,6 +169,7 @@ export function messenger<TEvents extends object = TelegramEvents>(
  *     isAuthorized: (_env, _userId, { chat }) => chat?.id === GROUP,
  *     unauthorized: "ignore",
  *   }),
+ *   store: sqlite(),
  * });
  * const chats: (number | undefined)[] = [];
  * bot.on("message", ({ chat }) => chats.push(chat?.id));

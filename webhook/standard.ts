@@ -116,14 +116,15 @@ const CREDENTIALS: Credentials = {
  *
  * @example
  * ```ts
- * import { defineApp, standard } from "@org/edge-base";
+ * import { defineApp, sqlite, standard } from "@org/edge-base";
  * import { standardDelivery, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
  *
  * type Invoice = { type: "invoice"; data: { total: number } };
  *
  * const totals: number[] = [];
- * const bot = defineApp({ name: "my-bot", platform: standard<{ invoice: Invoice }>({ name: "shop" }) });
+ * const shop = standard<{ invoice: Invoice }>({ name: "shop" });
+ * const bot = defineApp({ name: "my-bot", platform: shop, store: sqlite() });
  * bot.on("invoice", ({ payload }) => totals.push(payload.data.total));
  *
  * await using test = await startTestBot(bot);

@@ -8,7 +8,7 @@
  *
  * @example
  * ```ts
- * import { defineApp, github } from "@org/edge-base";
+ * import { defineApp, github, sqlite } from "@org/edge-base";
  * import type { EventPayload, GithubEvents } from "@org/edge-base/router";
  * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
  * import { assertEquals } from "@std/assert";
@@ -18,7 +18,7 @@
  * }
  *
  * const branches: string[] = [];
- * const bot = defineApp({ name: "my-bot", platform: github() });
+ * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite() });
  * bot.on("push", ({ payload }) => branches.push(branchOf(payload)));
  *
  * await using test = await startTestBot(bot);

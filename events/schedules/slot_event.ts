@@ -69,12 +69,13 @@ export function slotDelivery(name: string, slot: number, madeUp: boolean): Deliv
  *
  * @example
  * ```ts
- * import { defineApp, github } from "@org/edge-base";
+ * import { defineApp, github, sqlite } from "@org/edge-base";
  * import { runSchedule } from "@org/edge-base/app";
  *
  * const bot = defineApp({
  *   name: "my-bot",
  *   platform: github(),
+ *   store: sqlite(),
  *   routes: (app, { store }) => {
  *     // Behind your own authentication.
  *     app.post("/digest", async (c) => c.json({ id: await runSchedule(store, "digest") }));

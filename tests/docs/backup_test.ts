@@ -1,25 +1,25 @@
 import { assertEquals } from "@std/assert";
 import { run } from "../../dev/harness/run.ts";
-import { openEventStore } from "../../mod.ts";
+import { type EventStore, openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith, unlessInstalled } from "../_permissions.ts";
 import { APP_NEEDS, type RunningApp, spawnOwnApp } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
+import { delivery } from "../events/store/_events.ts";
+import { SQLITE } from "../events/store/engines/sqlite.ts";
 import { blocks, read } from "./_documents.ts";
 
-/** Runs the commands that the guide shows, on the file of the test, and returns their output. */
-async function follow(kind: "backup" | "restore", cwd: string): Promise<string> {
+/** Runs the commands that the guide shows, on a file of a folder, and returns their output. */
+async function follow(kind: "backup" | "restore", cwd: string, file: string): Promise<string> {
   const [shown] = blocks(await read("docs/storage.md"), `sh ${kind}`);
-  const commands = shown!.replaceAll("data/triage.db", "data/kv.db");
+  const commands = shown!.replaceAll("data/triage.db", `data/${file}`);
   const { code, stdout, stderr } = await run("sh", ["-euc", commands], { cwd });
   assertEquals([code, stderr], [0, ""]);
   return stdout;
 }
 
-/** The ids of the events in a KV, each with its payload. */
-async function idsIn(path: string): Promise<Set<string>> {
-  using kv = await Deno.openKv(path);
-  const store = await openEventStore(kv, { namespace: "own" });
+/** The ids of the events in a store, each with its payload. */
+async function idsIn(store: EventStore): Promise<Set<string>> {
   const ids = new Set<string>();
   for await (const { id } of store.list()) {
     const record = await store.get(id);
@@ -29,11 +29,17 @@ async function idsIn(path: string): Promise<Set<string>> {
   return ids;
 }
 
+/** The same of a KV. */
+async function idsInKv(path: string): Promise<Set<string>> {
+  using kv = await Deno.openKv(path);
+  return await idsIn(await openEventStore(kv, { namespace: "own" }));
+}
+
 /** Delivers one after the other until told to stop. */
-function keepDelivering(app: RunningApp): () => Promise<void> {
+function keepDelivering(deliver: (id: string) => Promise<unknown>): () => Promise<void> {
   let ends = false;
   const delivering = (async () => {
-    for (let i = 0; !ends; i++) assertEquals((await deliver(app, `d-${i}`)).status, 200);
+    for (let i = 0; !ends; i++) await deliver(`d-${i}`);
   })();
   return () => {
     ends = true;
@@ -41,24 +47,53 @@ function keepDelivering(app: RunningApp): () => Promise<void> {
   };
 }
 
-const backsUp = "docs/storage.md backs a KV up that is written to, and goes back to it";
-testWith(APP_NEEDS, backsUp, async () => {
+/** Expects what came before the backup to be there again, and what came after it to be missing. */
+function assertRestored(restored: ReadonlySet<string>, all: ReadonlySet<string>): void {
+  assertEquals([restored.has("before"), restored.has("after")], [true, false]);
+  assertEquals([all.has("after"), [...restored].every((id) => all.has(id))], [true, true]);
+}
+
+async function deliverTo(app: RunningApp, id: string): Promise<void> {
+  assertEquals((await deliver(app, id)).status, 200);
+}
+
+const backsUp = (what: string) =>
+  `docs/storage.md backs ${what} up that is written to, and goes back to it`;
+
+testWith(APP_NEEDS, backsUp("a KV"), async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/data/kv.db`;
     await Deno.mkdir(`${folder}/data`, { recursive: true });
     {
       const retry = { minDelayMs: 3_600_000 };
       await using app = spawnOwnApp({ fails: true, retry }, { KV_URL: path });
-      assertEquals((await deliver(app, "before")).status, 200);
-      const stop = keepDelivering(app);
-      assertEquals(await follow("backup", folder), "ok");
-      assertEquals((await deliver(app, "after")).status, 200);
+      await deliverTo(app, "before");
+      const stop = keepDelivering((id) => deliverTo(app, id));
+      assertEquals(await follow("backup", folder, "kv.db"), "ok");
+      await deliverTo(app, "after");
       await stop();
     }
-    const all = await idsIn(path);
-    await follow("restore", folder);
-    const restored = await idsIn(path);
-    assertEquals([restored.has("before"), restored.has("after")], [true, false]);
-    assertEquals([all.has("after"), restored.isSubsetOf(all)], [true, true]);
+    const all = await idsInKv(path);
+    await follow("restore", folder, "kv.db");
+    assertRestored(await idsInKv(path), all);
+  });
+}, unlessInstalled("sqlite3"));
+
+testWith(["read", "write", "run"], backsUp("a SQLite file"), async () => {
+  await withFolder(async (folder) => {
+    await Deno.mkdir(`${folder}/data`);
+    const open = () => SQLITE.openAt(`${folder}/data/triage.db`, { namespace: "triage" });
+    const { store, close } = await open();
+    await store.accept(delivery("before", "{}"));
+    const stop = keepDelivering((id) => store.accept(delivery(id, "{}")));
+    assertEquals(await follow("backup", folder, "triage.db"), "ok");
+    await store.accept(delivery("after", "{}"));
+    await stop();
+    const all = await idsIn(store);
+    await close();
+    await follow("restore", folder, "triage.db");
+    const restored = await open();
+    assertRestored(await idsIn(restored.store), all);
+    await restored.close();
   });
 }, unlessInstalled("sqlite3"));

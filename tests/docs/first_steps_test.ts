@@ -1,5 +1,4 @@
 import { assert, assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
-import { fileURLToPath } from "node:url";
 import { type Ended, runDeno } from "../../dev/harness/run.ts";
 import config from "../../deno.json" with { type: "json" };
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
@@ -22,7 +21,7 @@ async function install(folder: string): Promise<void> {
   const whole = {
     ...installed,
     imports: { ...imports, ...Object.fromEntries(own) },
-    links: links.map((path) => fileURLToPath(inRoot(path))),
+    links: links.map((path) => `${inRoot(path)}/`), // with the slash for Deno 2.5
   };
   await Deno.writeTextFile(`${folder}/deno.json`, JSON.stringify(whole));
 }

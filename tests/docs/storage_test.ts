@@ -1,5 +1,4 @@
 import { assert, assertEquals } from "@std/assert";
-import { DatabaseSync } from "node:sqlite";
 import { bury, runHere } from "../cli/_cli.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
 import { contentOf, storeAll } from "../events/store/_moving.ts";
@@ -7,6 +6,7 @@ import { addressOf, KV } from "../events/store/engines/kv.ts";
 import { SQLITE } from "../events/store/engines/sqlite.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
+import { openSqlite } from "../_sqlite.ts";
 import { blocks, read, rows } from "./_documents.ts";
 
 const DOCUMENT = "docs/storage.md";
@@ -30,9 +30,9 @@ function testFolder(name: string, fn: (folder: string) => Promise<void>): void {
 const codes = (cell = "") => [...cell.matchAll(/`(\w+)`/g)].map(([, code]) => code!);
 
 testFolder("lists the columns of the views, and some of the events'", async (folder) => {
-  (await openFile(folder)).close();
-  using db = new DatabaseSync(`${folder}/data/triage.db`, { readOnly: true });
-  const columnsOf = db.prepare("select name from pragma_table_xinfo(?)");
+  await (await openFile(folder)).close();
+  using file = openSqlite(`${folder}/data/triage.db`, { readOnly: true });
+  const columnsOf = file.database.prepare("select name from pragma_table_xinfo(?)");
   const listed = rows(await read(DOCUMENT)).map((row) => row.map(codes))
     .filter(([, , columns]) => columns?.[0] === "id")
     .map(([name, , columns]) => [name![0]!, columns!] as const);
@@ -52,13 +52,11 @@ testFolder("shows queries that find what they are for", async (folder) => {
   await store.accept(delivery("waits"));
   const [shown] = blocks(await read(DOCUMENT), "sh tables");
   const queries = [...shown!.matchAll(/ "(select [^"]+)"$/gm)].map(([, sql]) => sql!);
-  using db = new DatabaseSync(`${folder}/data/triage.db`, { readOnly: true });
-  assertEquals(
-    queries.map((sql) => [sql, db.prepare(sql).all().length]),
-    queries.map((sql) => [sql, 1]),
-  );
+  using file = openSqlite(`${folder}/data/triage.db`, { readOnly: true });
+  const found = queries.map((sql) => [sql, file.database.prepare(sql).all().length]);
+  assertEquals(found, queries.map((sql) => [sql, 1]));
   assert(queries.length > 3);
-  close();
+  await close();
 });
 
 /** Runs the commands of the tool that a block of the page shows, in a folder. */
@@ -78,16 +76,16 @@ testFolder("moves an app from a KV to a file in five lines, and back", async (fo
   const before = await openKv(`${folder}/data/kv.db`);
   await storeAll(before.store);
   const content = await contentOf(before.store);
-  before.close();
+  await before.close();
   await follow(block!, folder);
   const file = await openFile(folder);
   assertEquals(await contentOf(file.store), content);
-  file.close();
+  await file.close();
   await Deno.remove(`${folder}/events.ndjson`);
   const [from, to] = ["kv:data/kv.db", "sqlite:data/triage.db"];
   const back = block!.replace(from, "SOURCE").replace(to, "kv:data/back.db").replace("SOURCE", to);
   await follow(back, folder);
   const after = await openKv(`${folder}/data/back.db`);
   assertEquals(await contentOf(after.store), content);
-  after.close();
+  await after.close();
 });

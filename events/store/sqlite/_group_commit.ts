@@ -35,7 +35,7 @@ export class GroupCommit {
   readonly #disk: Disk | undefined;
   #intake: Waiting[] = [];
   #work: Waiting[] = [];
-  /** What is done between two transactions. */
+  /** Work between two transactions. */
   #pauses: (() => Promise<void>)[] = [];
   #isRunning = false;
   #timer: ReturnType<typeof setTimeout> | undefined;

@@ -3,10 +3,10 @@ import type { SQLOutputValue } from "node:sqlite";
 /** A row of an answer. */
 export type AnsweredRow = Readonly<Record<string, SQLOutputValue>>;
 
-/** What the Worker is told: to open a file, to run a statement, or to close the file. */
+/** Message to the Worker: to open a file, to run a statement, or to close the file. */
 type Told = { readonly open: string } | { readonly sql: string } | { readonly close: true };
 
-/** What the Worker answers. */
+/** Answer of the Worker. */
 type Answer = { readonly row: AnsweredRow | undefined } | {
   readonly error: string;
   readonly code: number | undefined;
