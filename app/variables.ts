@@ -118,12 +118,12 @@ export function planOf<TEvents extends object, TSpec extends EnvSpec, TResources
   variables: Variables,
   store: StoreDefinition<TTx, TReader> = app.store,
 ): AppPlan<EnvOf<TSpec>, TTx, TReader> {
-  const { env: spec = {} as TSpec, mounts = [] } = app.definition;
+  const { name, namespace = name, env: spec = {} as TSpec, mounts = [] } = app.definition;
   checkCollisions(app);
   const [platforms, env, readyStore, common, isOnDeploy, ready] = readAll(
     () => readAll(...app.platforms.map((platform) => () => preparePlatform(platform, variables))),
     () => readEnv(spec, variables),
-    () => prepareStore(store, variables, app.definition.name),
+    () => prepareStore(store, variables, namespace),
     () => readEnv(OPENING, variables),
     () => onDeploy(variables),
     () => readAll(...mounts.map((mount) => () => mount.prepare(variables))),

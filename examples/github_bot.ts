@@ -2,13 +2,14 @@
  * GitHub App. It labels issues whose title tells of a bug, and answers comments that begin with `/help`.
  * ```sh
  * GITHUB_WEBHOOK_SECRET='...' GITHUB_APP_ID=4711 GITHUB_APP_PRIVATE_KEY="$(cat key.pem)" deno run \
- *   --allow-env --allow-net=0.0.0.0:8000,api.github.com --unstable-kv examples/github_bot.ts
+ *   --allow-env --allow-net=0.0.0.0:8000,api.github.com --allow-read=data --allow-write=data \
+ *   examples/github_bot.ts
  * ```
  */
 import { createAppAuth } from "@octokit/auth-app";
 import { Octokit } from "@octokit/core";
 import { defineApp, github, GiveUpError, optional, required } from "@org/edge-base";
-import { RetryLaterError, runApp } from "@org/edge-base";
+import { RetryLaterError, runApp, sqlite } from "@org/edge-base";
 const API = "https://api.github.com";
 /** Client of the API. It gives up on 404 and 410, and puts off calls over a rate limit. */
 function createClient(baseUrl: string, auth: object): Octokit {
@@ -30,6 +31,7 @@ function createClient(baseUrl: string, auth: object): Octokit {
 export const bot = defineApp({
   name: "github-bot",
   platform: github(),
+  store: sqlite(),
   env: { GITHUB_APP_ID: required, GITHUB_APP_PRIVATE_KEY: required, GITHUB_API_URL: optional(API) },
   resources: ({ env }) => {
     const factory = (auth: object) => createClient(env.GITHUB_API_URL, auth);

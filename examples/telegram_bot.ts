@@ -3,21 +3,24 @@
  *
  * ```sh
  * TELEGRAM_SECRET_TOKEN='...' TELEGRAM_ALLOWED_USERS=42 TELEGRAM_BOT_TOKEN='...' deno run \
- *   --allow-env --allow-net=0.0.0.0:8000,api.telegram.org --unstable-kv examples/telegram_bot.ts
+ *   --allow-env --allow-net=0.0.0.0:8000,api.telegram.org --allow-read=data --allow-write=data \
+ *   examples/telegram_bot.ts
  * ```
  */
 import { setTimeout as wait } from "node:timers/promises";
 import { byChat, defineApp, GiveUpError, optional, required } from "@org/edge-base";
-import { RetryLaterError, runApp, telegram } from "@org/edge-base";
+import { RetryLaterError, runApp, sqlite, telegram } from "@org/edge-base";
 // Without the variables and files that the module for Node.js wants to read.
 import { Api, GrammyError } from "grammy/web";
 
 const CHAPTERS = ["incidents", "costs", "plans"];
+const NAMES = "create table if not exists name (chat integer primary key, name text not null)";
 
 /** Telegram bot. Its resource sends a message. `CHAPTER_MS` is how long a chapter takes to write. */
 export const bot = defineApp({
   name: "telegram-bot",
   platform: telegram({ groupBy: byChat }),
+  store: sqlite({ setup: (db) => db.exec(NAMES) }),
   env: {
     TELEGRAM_BOT_TOKEN: required,
     TELEGRAM_API_URL: optional("https://api.telegram.org"),
@@ -41,11 +44,12 @@ export const bot = defineApp({
 
 bot.on("message", async ({ payload: { message: { chat: { id }, text = "" } } }, context) => {
   const { env, db, settleWith, progress, checkpoint, resources: say, signal } = context;
-  const { value: name } = await db.get<string>(["name", id]);
+  const name = db.prepare("select name from name where chat = ?").get(id)?.name;
   if (!name) {
-    const given = name === null ? "" : text;
+    const given = name === undefined ? "" : text;
     await say(id, given ? `I can /report, ${given}.` : "What is your name?", signal);
-    return settleWith((commit) => commit.set(["name", id], given));
+    const set = "insert or replace into name values (?, ?)";
+    return settleWith((db) => db.prepare(set).run(id, given));
   }
   if (text !== "/report") return await say(id, `I can /report, ${name}.`, signal);
   // After a crash it goes on with the chapter that is not noted: at most that one is sent twice.

@@ -4,11 +4,12 @@ import { appCommand } from "../harness/start_app.ts";
 import { pause } from "../harness/until.ts";
 import { bodyOf, SECRET, type Sign } from "./delivery.ts";
 import type { Handled } from "./servers/_server.ts";
-import { cpuMs, type Memory, memoryOf } from "./proc.ts";
+import { cpuMs, type Memory, memoryOf, writtenBytes } from "./proc.ts";
 import type { Subject } from "./subjects.ts";
 
 /** Options of a server. */
 export interface AppOptions {
+  /** URL of the KV, or path of the file, with its events. */
   readonly kvUrl: string;
   /** Further variables. */
   readonly env?: Readonly<Record<string, string>> | undefined;
@@ -24,6 +25,8 @@ export interface AppProcess extends AsyncDisposable {
   resetLags(): Promise<void>;
   /** The CPU time it has used so far. */
   cpuMs(): number;
+  /** The bytes it has written to the disk so far. */
+  writtenBytes(): number;
   memory(): Memory;
 }
 
@@ -45,6 +48,7 @@ export async function startApp(
     HOST: "127.0.0.1",
     PORT: String(port),
     KV_URL: kvUrl,
+    SQLITE_FILE: kvUrl,
     FORGE_WEBHOOK_SECRET: SECRET,
     BENCH_HANDLED_PORT: String(handledPort),
   };
@@ -69,6 +73,7 @@ export async function startApp(
     handled: async () => await (await fetch(handledUrl)).json(),
     resetLags: async () => await (await fetch(handledUrl, { method: "DELETE" })).json(),
     cpuMs: () => cpuMs(process.pid),
+    writtenBytes: () => writtenBytes(process.pid),
     memory: () => memoryOf(process.pid),
     [Symbol.asyncDispose]: kill,
   };

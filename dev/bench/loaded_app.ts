@@ -6,14 +6,17 @@ import type { LoadOptions, LoadResult } from "./load/load.ts";
 import type { Handled } from "./servers/_server.ts";
 import type { Subject } from "./subjects.ts";
 
+/** Name of the file with the events of a server. */
+export const DATABASE = "store.db";
+
 /** Options of a server that is loaded. */
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
-  /** A folder with the KV file to start on; it is copied. Without it the store is empty. */
+  /** A folder with the file to start on; it is copied. Without it the store is empty. */
   readonly from?: string | undefined;
 }
 
-/** Runs something with a server on a KV file of its own. */
+/** Runs something with a server on a file of its own. */
 export async function withApp<T>(
   subject: Subject,
   fn: (app: AppProcess) => Promise<T>,
@@ -24,7 +27,7 @@ export async function withApp<T>(
     for (const { name } of from ? Deno.readDirSync(from) : []) {
       await copy(`${from}/${name}`, `${folder}/${name}`);
     }
-    await using app = await startApp(subject, { kvUrl: `${folder}/kv.db`, env });
+    await using app = await startApp(subject, { kvUrl: `${folder}/${DATABASE}`, env });
     return await fn(app);
   } finally {
     await Deno.remove(folder, { recursive: true });

@@ -16,6 +16,11 @@ export function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
+/** The bytes that a process has had written to the disk, of all its files. */
+export function writtenBytes(pid: number): number {
+  return Number(/^write_bytes: (\d+)$/m.exec(Deno.readTextFileSync(`/proc/${pid}/io`))?.[1]);
+}
+
 /** The memory of a process. */
 export function memoryOf(pid: number): Memory {
   const status = Deno.readTextFileSync(`/proc/${pid}/status`);

@@ -17,6 +17,13 @@ export const BASELINE: Subject = subject("baseline", "baseline");
 /** This package. */
 export const EDGE_BASE: Subject = subject("edge-base", "edge_base");
 
+/** This package, with its events in a SQLite file. */
+export const EDGE_BASE_SQLITE: Subject = {
+  ...EDGE_BASE,
+  name: "edge-base, SQLite",
+  args: ["sqlite"],
+};
+
 /** A server that writes the bytes of a request to KV, and does nothing else. */
 export const BARE: Subject = subject("bare write", "bare_write");
 
@@ -37,6 +44,7 @@ export const GROUP_COMMIT: Subject = subject("group commit alone", "group_commit
 export const SUBJECTS: readonly Subject[] = [
   BASELINE,
   EDGE_BASE,
+  EDGE_BASE_SQLITE,
   subject("@octokit/webhooks", "octokit"),
   subject("grammY", "grammy", signMessenger),
   subject("standardwebhooks", "standard_webhooks", signStandard),

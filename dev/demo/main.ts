@@ -1,6 +1,6 @@
 /**
- * Shows the main job on real input: starts both apps as processes of their own, on free ports and with
- * KV files in a temporary folder, sends them signed deliveries over HTTP, some of them wrong on
+ * Shows the main job on real input: starts a bot with a SQLite file and both apps with KV files as processes of their
+ * own, on free ports and in a temporary folder, sends them signed deliveries over HTTP, some of them wrong on
  * purpose, and shows what was answered, how fast, and that each accepted event was handled once.
  *
  * Ends with exit code 1 if anything is not as it should be.
@@ -20,18 +20,15 @@ const USER = 4711;
 
 const secretOf = () => crypto.randomUUID();
 
-async function runForge(folder: string): Promise<Outcome[]> {
+async function runForge(script: string, database: Record<string, string>): Promise<Outcome[]> {
   const secret = secretOf();
-  await using app = start("forge", {
-    FORGE_WEBHOOK_SECRET: secret,
-    KV_URL: `${folder}/forge.db`,
-  });
+  await using app = start(script, { FORGE_WEBHOOK_SECRET: secret, ...database });
   return await stopped(app, await runCases(app, forgeCases(secret, secretOf())));
 }
 
 async function runMessenger(folder: string): Promise<Outcome[]> {
   const token = secretOf();
-  await using app = start("messenger", {
+  await using app = start("../../apps/messenger.ts", {
     MESSENGER_SECRET_TOKEN: token,
     MESSENGER_ALLOWED_USERS: String(USER),
     KV_URL: `${folder}/messenger.db`,
@@ -40,9 +37,8 @@ async function runMessenger(folder: string): Promise<Outcome[]> {
 }
 
 /** Starts an app, whose handlers may write lines of their own. */
-function start(name: string, env: Record<string, string>): RunningApp {
-  const script = new URL(`../../apps/${name}.ts`, import.meta.url);
-  return startApp({ script, env, text: true });
+function start(script: string, env: Record<string, string>): RunningApp {
+  return startApp({ script: new URL(script, import.meta.url), env, text: true });
 }
 
 /** Stops an app that has been sent everything, and expects it to end well. */
@@ -56,11 +52,13 @@ const folder = await Deno.makeTempDir({ prefix: "edge-base-demo-" });
 let outcomes: Outcome[];
 try {
   outcomes = [];
-  for (const [name, run] of [["forge", runForge], ["messenger", runMessenger]] as const) {
-    const its = await run(folder);
-    console.log(`\n${name} app, POST /webhook\n\n${formatTable(its)}`);
+  const show = (name: string, its: Outcome[]) => {
+    console.log(`\n${name}, POST /webhook\n\n${formatTable(its)}`);
     outcomes.push(...its);
-  }
+  };
+  show("bot on SQLite", await runForge("bot.ts", { SQLITE_FILE: `${folder}/bot.db` }));
+  show("forge app", await runForge("../../apps/forge.ts", { KV_URL: `${folder}/forge.db` }));
+  show("messenger app", await runMessenger(folder));
 } finally {
   await Deno.remove(folder, { recursive: true });
 }

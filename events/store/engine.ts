@@ -295,9 +295,8 @@ export interface GroupMember {
 
 /** A part of an ordering group. */
 export interface Group {
-  /** The position that the next event will take, and the number of events. */
+  /** The position that the next event will take. */
   readonly next: number;
-  readonly size: number;
   /** The time at which an event joined last that is handled together with others, milliseconds since the epoch. */
   readonly joinedAt: number | undefined;
   /** The events from the first position on that was asked for. */

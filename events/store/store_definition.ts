@@ -29,11 +29,11 @@ export interface DefinedStore<TTx, TReader> extends StoreDefinition<TTx, TReader
    * Reads its variables.
    *
    * @param variables The variables.
-   * @param name The name of the app.
+   * @param namespace The namespace of the app.
    * @returns The store, ready to be opened.
    * @throws {VariableError} If variables are missing or wrong: the message has all of them.
    */
-  readonly prepare: (variables: Variables, name: string) => ReadyStore<TTx, TReader>;
+  readonly prepare: (variables: Variables, namespace: string) => ReadyStore<TTx, TReader>;
   /** Makes an empty store of the same engine for a test, in memory if it can be. */
   readonly forTests: () => DefinedStore<TTx, TReader>;
 }
@@ -119,16 +119,16 @@ export function checkStoreDefinition(doing: string, name: string, store: unknown
  *
  * @param store The store.
  * @param variables The variables.
- * @param name The name of the app.
+ * @param namespace The namespace of the app.
  * @returns The store, ready to be opened.
  * @throws {VariableError} If variables are missing or wrong: the message has all of them.
  */
 export function prepareStore<TTx, TReader>(
   store: StoreDefinition<TTx, TReader>,
   variables: Variables,
-  name: string,
+  namespace: string,
 ): ReadyStore<TTx, TReader> {
-  return (store as DefinedStore<TTx, TReader>).prepare(variables, name);
+  return (store as DefinedStore<TTx, TReader>).prepare(variables, namespace);
 }
 
 /**

@@ -7,10 +7,11 @@ import { APP_NEEDS, type RunningApp, spawnOwnApp } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
 import { blocks, read } from "./_documents.ts";
 
-/** Runs the commands that the guide shows, and returns their output. */
+/** Runs the commands that the guide shows, on the file of the test, and returns their output. */
 async function follow(kind: "backup" | "restore", cwd: string): Promise<string> {
-  const [commands] = blocks(await read("docs/operating.md"), `sh ${kind}`);
-  const { code, stdout, stderr } = await run("sh", ["-euc", commands!], { cwd });
+  const [shown] = blocks(await read("docs/storage.md"), `sh ${kind}`);
+  const commands = shown!.replaceAll("data/triage.db", "data/kv.db");
+  const { code, stdout, stderr } = await run("sh", ["-euc", commands], { cwd });
   assertEquals([code, stderr], [0, ""]);
   return stdout;
 }
@@ -40,7 +41,7 @@ function keepDelivering(app: RunningApp): () => Promise<void> {
   };
 }
 
-const backsUp = "docs/operating.md backs a KV up that is written to, and goes back to it";
+const backsUp = "docs/storage.md backs a KV up that is written to, and goes back to it";
 testWith(APP_NEEDS, backsUp, async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/data/kv.db`;

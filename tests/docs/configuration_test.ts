@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import config from "../../deno.json" with { type: "json" };
 import { readPlace } from "../../app/variables.ts";
 import { variablesIn } from "../../core/env.ts";
+import { kv, sqlite } from "../../events/mod.ts";
 import * as platforms from "../../webhook/mod.ts";
 import { testWith } from "../_permissions.ts";
 import { read, rows } from "./_documents.ts";
@@ -110,11 +111,12 @@ for (const [path, heading, interfaces] of documented) {
 
 testWith(
   ["read"],
-  `${DOCUMENT} lists the variables that platforms and permissions name`,
+  `${DOCUMENT} lists the variables that platforms, stores and permissions name`,
   async () => {
     const made = PLATFORMS.flatMap((make) => make().variables);
     const permitted = Object.values(config.permissions).flatMap(({ env }) => env);
-    const known = [...made, ...permitted, "<NAME>_WEBHOOK_SECRET", "..._PREVIOUS"]
+    const stores = [kv(), sqlite()].flatMap(({ variables }) => variables);
+    const known = [...made, ...stores, ...permitted, "<NAME>_WEBHOOK_SECRET", "..._PREVIOUS"]
       .filter((name) => !/\w_PREVIOUS$/.test(name));
     const table = rows(await section("## Variables"));
     assertEquals(unique(table.flatMap(([name]) => codes(name))), unique(known));

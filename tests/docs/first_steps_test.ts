@@ -1,15 +1,31 @@
-import { assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertLessOrEqual, assertMatch } from "@std/assert";
+import { fileURLToPath } from "node:url";
 import { type Ended, runDeno } from "../../dev/harness/run.ts";
 import config from "../../deno.json" with { type: "json" };
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { runHere } from "../cli/_cli.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { blocks, read, ROOT } from "./_documents.ts";
+import { blocks, documents, read, ROOT } from "./_documents.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
-/** The packages that a user adds are those of the repository here. */
-const CONFIG = `--config=${new URL("deno.json", ROOT).pathname}`;
+
+/** Writes the `deno.json` of the README into a folder, with the package and its dependencies of this checkout. */
+async function install(folder: string): Promise<void> {
+  const [json] = blocks(await read("README.md"), "json");
+  const installed: Record<string, unknown> = JSON.parse(json!);
+  const { exports, imports, links } = config;
+  const inRoot = (path: string) => new URL(path, ROOT).href;
+  const own = Object.entries(exports).map(([name, path]) =>
+    [`${config.name}${name.slice(1)}`, inRoot(path)] as const
+  );
+  const whole = {
+    ...installed,
+    imports: { ...imports, ...Object.fromEntries(own) },
+    links: links.map((path) => fileURLToPath(inRoot(path))),
+  };
+  await Deno.writeTextFile(`${folder}/deno.json`, JSON.stringify(whole));
+}
 
 /** Output of a command that makes a random text. */
 const RANDOM = "4b1c7f0e9d2a5836c0f1e2d3b4a59687";
@@ -27,10 +43,12 @@ interface Steps {
 const BOTS = {
   "bot.ts": {
     platform: "github",
+    database: "data/triage.db",
     says: { message: "no label", title: "Spelling error in the README file" },
   },
   "echo.ts": {
     platform: "telegram",
+    database: "data/echo.db",
     says: { message: "not sent", text: "You said: hello" },
   },
 } as const;
@@ -56,13 +74,13 @@ async function stepsOf(file: keyof typeof BOTS): Promise<Steps> {
 
 /** Starts a bot as the README tells, in a folder of its own. */
 async function startIn(folder: string, { code, file, flags, env }: Steps): Promise<RunningApp> {
-  await Deno.mkdir(`${folder}/data`, { recursive: true });
+  await install(folder);
   await Deno.writeTextFile(`${folder}/${file}`, code);
-  return startApp({ script: file, flags: [...flags, CONFIG], env, cwd: folder, text: true });
+  return startApp({ script: file, flags, env, cwd: folder, text: true });
 }
 
 for (const file of ["bot.ts", "echo.ts"] as const) {
-  const { says } = BOTS[file];
+  const { database, says } = BOTS[file];
   testWith(
     NEEDS,
     `README.md: ${file} handles the event that it is sent`,
@@ -84,8 +102,8 @@ for (const file of ["bot.ts", "echo.ts"] as const) {
         const { out } = await runHere([
           "events",
           "list",
-          "--kv",
-          `${folder}/${steps.env["KV_URL"]}`,
+          "--store",
+          `sqlite:${folder}/${database}`,
         ]);
         assertMatch(out.join("\n"), /^\S+ +done +1 /);
       }),
@@ -95,10 +113,11 @@ for (const file of ["bot.ts", "echo.ts"] as const) {
 /** Runs the test of a document on a bot, as the document tells. */
 async function runTest(document: string, code: string): Promise<Ended> {
   return await withFolder(async (folder) => {
+    await install(folder);
     await Deno.writeTextFile(`${folder}/bot.ts`, code);
     const [test] = blocks(await read(document), "ts ignore");
     await Deno.writeTextFile(`${folder}/bot_test.ts`, test!);
-    const args = ["test", "--cached-only", "--no-check", "--allow-net=127.0.0.1", CONFIG];
+    const args = ["test", "--cached-only", "--no-check", "--allow-net=127.0.0.1"];
     return await runDeno([...args, "bot_test.ts"], { cwd: folder, env: { NO_COLOR: "1" } });
   });
 }
@@ -136,6 +155,33 @@ testWith(["read"], "README.md installs the version and the tasks that there are"
     installed.tasks,
     Object.fromEntries(tool.map((task) => [task, `deno run -A ${specifier}/cli ${task}`])),
   );
+});
+
+testWith(["read"], "README.md and the tutorial name the file of the first bot", async () => {
+  const listing = `events list --store sqlite:${BOTS["bot.ts"].database}`;
+  for (const document of ["README.md", "docs/tutorial.md"]) {
+    assert((await read(document)).includes(`deno task ${listing}\n`), document);
+  }
+});
+
+/** Checks for a program that opens a KV, or has an app whose store is the default one. */
+function needsKv(program: string): boolean {
+  const numberOf = (text: string) => program.split(text).length - 1;
+  return program.includes("Deno.openKv") ||
+    numberOf("defineApp({") > numberOf("store: sqlite(");
+}
+
+testWith(["read"], "documents whose programs need a KV say what that takes", async () => {
+  const silent: string[] = [];
+  let count = 0;
+  for (const [path, document] of await documents()) {
+    const programs = ["ts", "ts ignore"].flatMap((kind) => blocks(document, kind));
+    if (!programs.some(needsKv)) continue;
+    if (!document.includes('"unstable": ["kv"]')) silent.push(path);
+    count++;
+  }
+  assertEquals(silent, []);
+  assert(count > 2, `Only ${count} documents need a KV`);
 });
 
 testWith(["read"], "README.md is short enough to be read to its end", async () => {

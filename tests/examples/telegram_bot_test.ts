@@ -142,10 +142,9 @@ testWith(NEEDS, "examples/telegram_bot.ts goes on with a report after a restart"
   let count = 0;
   await using api = startTelegram(() => stopsAt4(++count));
   await withFolder(async (folder) => {
-    const env = { ...envOf(api), ...SECRETS, KV_URL: `${folder}/kv.db` };
-    const options = await optionsOf("telegram_bot.ts", env);
-    const own = [`--allow-read=${folder}`, `--allow-write=${folder}`];
-    const started = { ...options, flags: [...options.flags ?? [], ...own] };
+    const env = { ...envOf(api), ...SECRETS, SQLITE_FILE: "data/bot.db" };
+    await Deno.mkdir(`${folder}/data`);
+    const started = { ...await optionsOf("telegram_bot.ts", env), cwd: folder };
     {
       await using app = startApp(started);
       const url = `${await app.url}/webhook`;

@@ -1,11 +1,12 @@
 import type { AppProcess } from "../app_process.ts";
-import { openEventStore } from "../../../mod.ts";
+import { type EventStore, kv, sqlite } from "../../../mod.ts";
 import { parseForgeDelivery } from "../../../webhook/mod.ts";
 import { MEDIAN_BODY } from "../delivery.ts";
 import { runArrivals } from "../load/open_loop.ts";
-import { untilHandled, withApp } from "../loaded_app.ts";
+import { DATABASE, untilHandled, withApp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
-import { BASELINE, EDGE_BASE, type Subject } from "../subjects.ts";
+import { openStore } from "../servers/_store.ts";
+import { BASELINE, EDGE_BASE, EDGE_BASE_SQLITE, type Subject } from "../subjects.ts";
 
 /** Load that arrives while the backlog is worked off: the app is in use. */
 const ARRIVALS_PER_SECOND = 500;
@@ -40,7 +41,7 @@ export const backlog: Scenario = {
   ],
   runs: (settings) =>
     [0, settings.backlog, 2 * settings.backlog].flatMap((count) =>
-      [BASELINE, EDGE_BASE].map((subject): Run => {
+      [BASELINE, EDGE_BASE, EDGE_BASE_SQLITE].map((subject): Run => {
         const from = createBacklog(subject, count);
         return {
           row: `${count.toLocaleString("en")} waiting`,
@@ -115,17 +116,28 @@ function createBacklog(
 
 async function fill(subject: Subject, count: number): Promise<string> {
   const folder = await Deno.makeTempDir({ prefix: "backlog-" });
-  using kv = await Deno.openKv(`${folder}/kv.db`);
-  const takeIn = subject === EDGE_BASE ? await storeEvents(kv) : enqueueEvents(kv);
+  await using into = await fillable(subject, `${folder}/${DATABASE}`);
   let next = 0;
   await Promise.all(Array.from({ length: AT_ONCE }, async () => {
-    while (next < count) await takeIn(next++);
+    while (next < count) await into.takeIn(next++);
   }));
   return folder;
 }
 
-async function storeEvents(kv: Deno.Kv): Promise<TakeIn> {
-  const store = await openEventStore(kv, { namespace: "forge" });
+/** A store that is open to be filled. */
+type Fillable = { readonly takeIn: TakeIn } & AsyncDisposable;
+
+async function fillable(subject: Subject, path: string): Promise<Fillable> {
+  if (subject === BASELINE) {
+    const db = await Deno.openKv(path);
+    return { takeIn: enqueueEvents(db), [Symbol.asyncDispose]: () => Promise.resolve(db.close()) };
+  }
+  const definition = subject === EDGE_BASE_SQLITE ? sqlite() : kv();
+  const opened = await openStore(definition, { KV_URL: path, SQLITE_FILE: path });
+  return { ...opened, takeIn: storeEvents(opened.store) };
+}
+
+function storeEvents(store: EventStore): TakeIn {
   const { headers } = EDGE_BASE.sign(MEDIAN_BODY);
   return (number) => {
     const all = new Headers({ ...headers, "X-GitHub-Delivery": `backlog-${number}` });

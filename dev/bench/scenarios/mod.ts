@@ -2,6 +2,7 @@
 import type { Scenario } from "../scenario.ts";
 import { backlog } from "./backlog.ts";
 import { connections } from "./connections.ts";
+import { engines } from "./engines.ts";
 import { openLoop } from "./open_loop.ts";
 import { orderingKeys } from "./ordering_keys.ts";
 import { payloads } from "./payloads.ts";
@@ -13,6 +14,7 @@ import { start } from "./start.ts";
 /** All scenarios. */
 export const SCENARIOS: readonly Scenario[] = [
   connections,
+  engines,
   openLoop,
   slowDiskLoad,
   backlog,

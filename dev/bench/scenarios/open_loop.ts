@@ -2,7 +2,7 @@ import { MEDIAN_BODY } from "../delivery.ts";
 import { type ArrivalResult, runArrivals } from "../load/open_loop.ts";
 import { untilHandled, warmUp, withApp } from "../loaded_app.ts";
 import type { BenchSettings, Run, Scenario, Values } from "../scenario.ts";
-import { BASELINE, EDGE_BASE, GROUP_COMMIT, type Subject } from "../subjects.ts";
+import { BASELINE, EDGE_BASE, EDGE_BASE_SQLITE, GROUP_COMMIT, type Subject } from "../subjects.ts";
 
 const RATES = [1_000, 3_000];
 
@@ -30,13 +30,15 @@ export const openLoop: Scenario = {
     { key: "handledMaxMs", title: "received to handled, at most, ms", digits: 0 },
     { key: "waiting", title: "waiting when the arrivals end", digits: 0 },
     { key: "left", title: "not handled 10 s later", digits: 0 },
+    { key: "writtenKb", title: "written to the disk for an event, KB", digits: 1, ratio: true },
+    { key: "stallMs", title: "longest stall of the event loop, ms", digits: 0 },
     { key: "peakMb", title: "memory at its peak, MB", digits: 0, ratio: true },
     { key: "lateMs", title: "(the generator's own delay, p99, ms)", digits: 1 },
     { key: "generatorCpu", title: "(the generator's own CPU, % of a core)", digits: 0 },
   ],
   runs: (settings) =>
     RATES.flatMap((perSecond) =>
-      [BASELINE, EDGE_BASE, GROUP_COMMIT].map((subject): Run => ({
+      [BASELINE, EDGE_BASE, EDGE_BASE_SQLITE, GROUP_COMMIT].map((subject): Run => ({
         row: `${perSecond.toLocaleString("en")}/s for ${settings.seconds * TIMES_SECONDS} s`,
         subject,
         measure: () => measure(subject, perSecond, settings),
@@ -48,6 +50,7 @@ function measure(subject: Subject, perSecond: number, settings: BenchSettings): 
   return withApp(subject, async (app) => {
     const burst = await warmUp(app, subject);
     await app.resetLags();
+    const writtenBefore = app.writtenBytes();
     const result: ArrivalResult = await runArrivals({
       url: app.url,
       delivery: subject.sign(MEDIAN_BODY),
@@ -68,6 +71,8 @@ function measure(subject: Subject, perSecond: number, settings: BenchSettings): 
       handledMaxMs: lagMs.max,
       waiting: Math.max(0, accepted - atEnd.count),
       left: Math.max(0, accepted - drained.count),
+      writtenKb: (app.writtenBytes() - writtenBefore) / result.requests / 1_000,
+      stallMs: drained.stallMs,
       peakMb: app.memory().peakMb,
       lateMs: result.lateMs,
       generatorCpu: result.cpuPercent,

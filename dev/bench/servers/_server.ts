@@ -8,6 +8,8 @@ export interface Handled {
   readonly atMs: number;
   /** Times from receipt to the handler, in milliseconds, of the events since the last reset. */
   readonly lagMs: { readonly p50: number; readonly p99: number; readonly max: number };
+  /** Longest delay of a timer since the last reset, in milliseconds: for so long nothing else ran. */
+  readonly stallMs: number;
 }
 
 /** Settings of a server of the benchmark, from its environment. */
@@ -63,15 +65,17 @@ function countHandled(): (receivedAt: number) => void {
   let firstMs: number | undefined;
   const perSecond: number[] = [];
   let lags: number[] = [];
+  const stall = watchStalls();
   const report = (): Handled => ({
     count,
     perSecond: Array.from(perSecond, (each) => each ?? 0),
     atMs: performance.now(),
     lagMs: { p50: quantile(lags, 0.5), p99: quantile(lags, 0.99), max: quantile(lags, 1) },
+    stallMs: stall.longestMs,
   });
   const port = Number(Deno.env.get("BENCH_HANDLED_PORT"));
   Deno.serve({ port, hostname: "127.0.0.1", onListen: () => {} }, (request) => {
-    if (request.method === "DELETE") lags = [];
+    if (request.method === "DELETE") [lags, stall.longestMs] = [[], 0];
     return Response.json(report());
   });
   return (receivedAt) => {
@@ -82,6 +86,21 @@ function countHandled(): (receivedAt: number) => void {
     const lag = Math.min(Math.max(0, Date.now() - receivedAt), MAX_LAG_MS);
     lags[lag] = (lags[lag] ?? 0) + 1;
   };
+}
+
+/** Time between two looks for a stall, in milliseconds. */
+const STALL_LOOK_MS = 10;
+
+/** Watches for stalls of the event loop. */
+function watchStalls(): { longestMs: number } {
+  const stall = { longestMs: 0 };
+  let last = performance.now();
+  setInterval(() => {
+    const now = performance.now();
+    stall.longestMs = Math.max(stall.longestMs, now - last - STALL_LOOK_MS);
+    last = now;
+  }, STALL_LOOK_MS);
+  return stall;
 }
 
 function quantile(counts: readonly number[], share: number): number {

@@ -1,4 +1,7 @@
-/** This package, as `apps/forge.ts` uses it: log, limiter, duplicate check and worker are on. */
+/**
+ * This package, as `apps/forge.ts` uses it: log, limiter, duplicate check and worker are on. With `sqlite` as its
+ * argument, its events are in a SQLite file.
+ */
 import {
   bindEnv,
   createBaseApp,
@@ -6,30 +9,34 @@ import {
   defineApp,
   forge,
   type GroupBy,
-  openEventStore,
+  kv,
   runApp,
+  sqlite,
+  type StoreDefinition,
 } from "../../../mod.ts";
+import { openStore } from "./_store.ts";
 import { createLogSummary } from "../../../middleware/mod.ts";
 import { startServer } from "./_server.ts";
 
-const { port, hostname, kvUrl, secret, worker, orderingKeys, handled } = startServer();
+const { port, hostname, secret, worker, orderingKeys, handled } = startServer();
+const store: StoreDefinition = Deno.args[0] === "sqlite" ? sqlite() : kv();
 const groupBy = orderByNumber(orderingKeys);
 
 /** The intake alone, for what is measured without a worker. */
 async function serveWithoutWorker(): Promise<void> {
-  const store = await openEventStore(await Deno.openKv(kvUrl), { namespace: "forge" });
+  const { store: events } = await openStore(store);
   const { log } = createLogSummary();
   const app = createBaseApp({
     name: "forge",
     logger: { log },
     rateLimit: { limit: 100, window: 60_000, failedOnly: true },
   });
-  app.route("/", createIntake(forge({ secrets: [secret], groupBy }), { store }));
+  app.route("/", createIntake(forge({ secrets: [secret], groupBy }), { store: events }));
   Deno.serve({ port, hostname, onListen: () => {} }, bindEnv(app, {}));
 }
 
 if (worker) {
-  const app = defineApp({ name: "forge", platform: forge({ groupBy }) });
+  const app = defineApp({ name: "forge", platform: forge({ groupBy }), store });
   app.onAny(({ receivedAt }) => handled(receivedAt));
   await runApp(app);
 } else {

@@ -191,8 +191,8 @@ export async function readPart(
   key: string,
   { from, limit, onlyPositions = false }: Parameters<Engine["group"]>[1],
 ): Promise<GroupPart> {
-  const { next, size, joinedAt } = await readGroup(parts, key);
-  if (limit <= 0) return { next, size, joinedAt, members: [] };
+  const { next, joinedAt } = await readGroup(parts, key);
+  if (limit <= 0) return { next, joinedAt, members: [] };
   const places: Place[] = [];
   for await (const place of placesIn(parts, key, Math.min(limit, ALL), from)) {
     if (places.push(place) >= limit) break;
@@ -200,7 +200,7 @@ export async function readPart(
   const members = onlyPositions
     ? places.map((place) => ({ position: positionOf(place), event: undefined }))
     : await membersAt(parts, places);
-  return { next, size, joinedAt, members };
+  return { next, joinedAt, members };
 }
 
 /** Reads the events at positions. A position that cannot be decoded has one without an id, which cannot be read. */

@@ -15,7 +15,8 @@ import type {
 import type { EventRecord } from "../event_record.ts";
 import { encodeCellKey } from "./_cell_key.ts";
 import { nameOf, readCell } from "./_cells.ts";
-import type { Connection } from "./_connection.ts";
+import { type Connection, LostTransactionError } from "./_connection.ts";
+import type { Guard, SqliteTx } from "./_guard.ts";
 import { COLUMNS, eventOf, type EventRow, findRow, firstOf } from "./_rows.ts";
 
 /** Size of the parts of a payload, in bytes. */
@@ -48,10 +49,10 @@ interface Putting {
  * @param at The moment, and the version of what it writes.
  * @returns The outcome. If it is refused, nothing was written.
  */
-export function makeChange<TTx>(
+export function makeChange(
   db: Connection,
-  change: Change<TTx>,
-  at: { readonly now: number; readonly version: Version; readonly tx: TTx },
+  change: Change<SqliteTx>,
+  at: { readonly now: number; readonly version: Version; readonly guard: Guard },
 ): Applied {
   const making = new ChangeMaking(db, change as Change, at.now, at.version);
   const refused = making.check();
@@ -60,28 +61,23 @@ export function makeChange<TTx>(
   if (!effects && !making.mayBeRefused) return making.write();
   try {
     return db.within(() => {
-      if (effects) callEffects(effects, at.tx);
+      if (effects) callEffects(effects, at.guard);
       return making.write();
     });
   } catch (error) {
     if (error instanceof RefusedError) return error.refused;
-    throw error;
+    throw error instanceof LostTransactionError ? error.cause : error;
   }
 }
 
-/** Calls a handler's writes. */
-function callEffects<TTx>(effects: (tx: TTx) => unknown, tx: TTx): void {
-  let result: unknown;
+/** Calls a handler's writes. If they have ended the transaction, what others have in it is gone as well. */
+function callEffects(effects: (tx: SqliteTx) => unknown, guard: Guard): void {
   try {
-    result = effects(tx);
+    guard.call(effects);
   } catch (error) {
+    if (error instanceof LostTransactionError) throw error;
     throw new RefusedError({ ok: false, why: "effects", error });
   }
-  if (!(result instanceof Promise)) return;
-  // Nobody waits for it.
-  result.catch(() => {});
-  const error = new TypeError("The function must not be asynchronous: it runs in the transaction");
-  throw new RefusedError({ ok: false, why: "effects", error });
 }
 
 /** A change, while it is made. */

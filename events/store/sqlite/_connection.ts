@@ -98,6 +98,7 @@ export class Connection {
       this.run("release part");
       return result;
     } catch (error) {
+      if (error instanceof LostTransactionError) throw error;
       this.run("rollback to part");
       this.run("release part");
       throw error;
@@ -120,6 +121,9 @@ export class Connection {
     return statement;
   }
 }
+
+/** Thrown if a transaction cannot go on: a statement has ended it (`insert or rollback`), or the disk has failed. */
+export class LostTransactionError extends Error {}
 
 /** Checks for the error of a file that another connection has locked. */
 export function isBusy(error: unknown): boolean {

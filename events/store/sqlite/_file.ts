@@ -1,10 +1,10 @@
 import { dirname } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
 import { sleep } from "../../../core/timeouts.ts";
 import { consoleSink, type LogSink } from "../../../core/mod.ts";
 import { Connection } from "./_connection.ts";
 import { Disk } from "./_disk.ts";
 import { GroupCommit } from "./_group_commit.ts";
+import { Guard } from "./_guard.ts";
 import { Maintenance } from "./_maintenance.ts";
 import { bringToLayout, layoutOf, WRITE_HEADER } from "./_schema.ts";
 
@@ -17,8 +17,8 @@ const LOOK_MS = 250;
 /** A file that is open. */
 export interface SqliteFile {
   readonly db: Connection;
-  /** The database, for the effects of handlers and for reading. */
-  readonly handle: DatabaseSync;
+  /** The views of it for others than the store. */
+  readonly guard: Guard;
   /** The same object for each opening of the file in this process. */
   readonly place: Place;
   /** All that writes to it through this connection. */
@@ -89,7 +89,7 @@ export async function openSqliteFile(
       ? undefined
       : await Deno.open(`${path}-wal`, { read: true, write: true });
     if (wal) db.one("pragma wal_autocheckpoint = 0");
-    return new OpenFile(db, handle, wal, path, log);
+    return new OpenFile(db, new Guard(handle), wal, path, log);
   } catch (error) {
     handle.close();
     throw error;
@@ -98,7 +98,7 @@ export async function openSqliteFile(
 
 class OpenFile implements SqliteFile {
   readonly db: Connection;
-  readonly handle: DatabaseSync;
+  readonly guard: Guard;
   readonly place: Place;
   readonly commits: GroupCommit;
   readonly #disk: Disk | undefined;
@@ -108,13 +108,13 @@ class OpenFile implements SqliteFile {
 
   constructor(
     db: Connection,
-    handle: DatabaseSync,
+    guard: Guard,
     wal: Deno.FsFile | undefined,
     path: string,
     log: LogSink,
   ) {
     this.db = db;
-    this.handle = handle;
+    this.guard = guard;
     this.#path = path;
     this.place = wal && places.get(path) || { openings: 0 };
     this.place.openings++;

@@ -12,7 +12,7 @@ import {
   type Unreadable,
   type Visit,
 } from "../engine.ts";
-import type { EventRef } from "../event_record.ts";
+import { type EventRef, type EventState, OPEN_STATES } from "../event_record.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
 import { COLUMNS, eventOf, type EventRow, findRow, isForgotten, refOf } from "./_rows.ts";
 
@@ -114,7 +114,9 @@ class EventReads {
   }
 
   #nextDueAt(): number | null {
-    return this.#db.one<{ at: number | null }>("select min(due_at) as at from event")!.at;
+    // min(due_at) would read all events: SQLite does not use an index of a part of them for that.
+    const sql = "select due_at as at from event where due_at is not null order by due_at limit 1";
+    return this.#db.one<{ at: number }>(sql)?.at ?? null;
   }
 
   group(key: string, { from, limit, onlyPositions = false }: GroupOptions): Group {
@@ -122,17 +124,12 @@ class EventReads {
       "select next, joined_at from ordering_group where key = ?",
       key,
     );
-    const { size } = this.#db.one<{ size: number }>(
-      "select count(*) as size from event where group_key = ?",
-      key,
-    )!;
     const rows = this.#db.all<EventRow>(
       `select ${COLUMNS} from event where group_key = ? and position >= ? order by position limit ?`,
       ...[key, from, limit],
     );
     return {
       next: group?.next ?? 0,
-      size,
       joinedAt: group?.joined_at ?? undefined,
       members: rows.map((row) => ({
         position: row.position!,
@@ -149,11 +146,19 @@ class EventReads {
     { filter, isNewestFirst = false, onlyOpen = false }: Scan,
     after: [number, string] | undefined,
   ): AsyncGenerator<Visit> {
-    const [beyond, order] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
+    const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
+    const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
     let [at, id] = after ?? (isNewestFirst ? [Infinity, ""] : [-Infinity, ""]);
-    const [conditions, values] = conditionsOf(filter, onlyOpen);
-    const sql = `select ${COLUMNS} from event where (received_at, id) ${beyond} (?, ?) ${conditions}
-      order by received_at ${order}, id ${order} limit ${PAGE}`;
+    const [conditions, values] = conditionsOf(filter);
+    const states = statesOf(filter, onlyOpen);
+    // Those of each state come from an index, in order.
+    const selects = states.map((state) =>
+      `select ${COLUMNS} from event where ${state}
+      and (received_at, id) ${beyond} (?1, ?2) ${conditions} ${order}`
+    );
+    const sql = selects.length === 1
+      ? selects[0]!
+      : `${selects.map((select) => `select * from (${select})`).join(" union all ")} ${order}`;
     while (true) {
       const rows = this.#db.all<EventRow>(sql, at, id, ...values);
       for (const row of rows) {
@@ -167,9 +172,9 @@ class EventReads {
   }
 
   count(max: number, signal?: AbortSignal): Counts {
-    const of = (state: string): BoundedCount => {
-      const sql = "select count(*) as n from (select 1 from event where state = ? limit ?)";
-      const { n } = this.#db.one<{ n: number }>(sql, state, max + 1)!;
+    const of = (state: EventState): BoundedCount => {
+      const sql = `select count(*) as n from (select 1 from event where ${inState(state)} limit ?)`;
+      const { n } = this.#db.one<{ n: number }>(sql, max + 1)!;
       return { count: Math.min(n, max), isMore: n > max || signal?.aborted === true };
     };
     const next = this.#nextDueAt();
@@ -180,21 +185,30 @@ class EventReads {
   }
 }
 
+/** Makes the condition of a state. The index of all that are not done is used only if it is said that they are not. */
+function inState(state: EventState): string {
+  return state === "done" ? "state = 'done'" : `state = '${state}' and state <> 'done'`;
+}
+
+/** Makes the conditions that choose the states of a scan, one for each index that it reads. */
+function statesOf({ state }: Scan["filter"], onlyOpen: boolean): string[] {
+  // A record that cannot be read has the state that it had.
+  const isOne = state !== undefined && state !== "unreadable";
+  const states = isOne ? [state] : onlyOpen ? OPEN_STATES : [];
+  return states.length === 0 ? ["true"] : states.map(inState);
+}
+
 /** Makes the conditions that narrow a scan, and their values. The store looks at all of them itself. */
 function conditionsOf(
-  { state, ids, receivedAfter, receivedBefore, settledBefore }: Scan["filter"],
-  onlyOpen: boolean,
+  { ids, receivedAfter, receivedBefore, settledBefore }: Scan["filter"],
 ): [string, SqlValue[]] {
   const conditions: string[] = [];
   const values: SqlValue[] = [];
   const add = (condition: string, value: SqlValue | undefined) => {
     if (value === undefined) return;
-    conditions.push(`and ${condition}`);
     values.push(value);
+    conditions.push(`and ${condition.replace("?", `?${values.length + 2}`)}`);
   };
-  if (onlyOpen) conditions.push("and state in ('queued', 'running', 'parked')");
-  // A record that cannot be read has the state that it had.
-  if (state !== "unreadable") add("state = ?", state);
   add("id in (select value from json_each(?))", ids && JSON.stringify(ids));
   add("received_at >= ?", receivedAfter);
   add("received_at < ?", receivedBefore);

@@ -95,6 +95,20 @@ export interface Layout {
 /** The layouts, in their order: the number of the first one is 1. */
 export const LAYOUTS: readonly Layout[] = [{ sql: TABLES, usableBy: 1, since: "0.1.0" }];
 
+/** Names of the tables and views of the store. */
+const NAMES: readonly string[] = LAYOUTS.flatMap(({ sql }) =>
+  [...sql.matchAll(/create (?:table|view) (\w+)/g)].map(([, name]) => name!)
+);
+
+/** The same, as JSON. */
+export const STORE_TABLES = JSON.stringify(NAMES);
+
+/** Checks for the name of a table or view of the store: another layout may have more, whose names begin with `edge_`. */
+export function isStoreTable(name: string): boolean {
+  const lower = name.toLowerCase();
+  return NAMES.includes(lower) || lower.startsWith("edge_");
+}
+
 /** The kind of files that are an event store: "edge" in ASCII, as the header of a SQLite file has it. */
 const APPLICATION_ID = 0x65646765;
 

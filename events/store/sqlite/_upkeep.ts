@@ -75,7 +75,7 @@ export class Upkeep {
     this.#looked = -Infinity;
     while (true) {
       const rows = db.all<EventRow>(
-        `select ${COLUMNS} from event where (due_at, id) > (?, ?) order by due_at, id limit ${PAGE}`,
+        `select ${COLUMNS} from event where due_at is not null and (due_at, id) > (?, ?) order by due_at, id limit ${PAGE}`,
         ...[at, id],
       );
       const wrong: EventRow[] = [];

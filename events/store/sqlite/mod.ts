@@ -1,2 +1,2 @@
-export type { SqliteReader, SqliteTx } from "./sqlite_engine.ts";
+export type { SqliteReader, SqliteTx } from "./_guard.ts";
 export { sqlite, type SqliteOptions } from "./sqlite_store.ts";

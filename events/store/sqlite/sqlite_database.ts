@@ -4,8 +4,9 @@ import { createEventStore } from "../open_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
 import type { Database } from "../store_definition.ts";
 import type { SqliteFile } from "./_file.ts";
+import { setUp, type SqliteReader, type SqliteTx } from "./_guard.ts";
 import { note, noted } from "./_schema.ts";
-import { openSqliteEngine, type SqliteReader, type SqliteTx } from "./sqlite_engine.ts";
+import { openSqliteEngine } from "./sqlite_engine.ts";
 
 /** Name of the note of whose events a file has. */
 const NAMESPACE = "namespace";
@@ -44,7 +45,7 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
 
   /** Notes whose events the file has, and makes the tables of its app. */
   async #begin(namespace: string): Promise<void> {
-    const { db, handle } = this.#file;
+    const { db, guard } = this.#file;
     const { setup } = this.#options;
     if (noted(db, NAMESPACE) === namespace && !setup) return;
     await db.begin();
@@ -52,7 +53,7 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
       const found = noted(db, NAMESPACE);
       if (found === undefined) note(db, NAMESPACE, namespace);
       else if (found !== namespace) throw new Error(otherEvents(found, namespace));
-      setup?.(handle);
+      if (setup) setUp(db, guard, setup);
       db.commit();
     } catch (error) {
       db.rollback();

@@ -1,25 +1,11 @@
-import type { DatabaseSync } from "node:sqlite";
 import { type Applied, type Change, type Engine, type Limits, NoTurnError } from "../engine.ts";
 import { addPayload, makeChange } from "./_change.ts";
 import { readingCells } from "./_cells.ts";
 import { isOfDisk } from "./_connection.ts";
 import type { SqliteFile } from "./_file.ts";
+import type { SqliteReader, SqliteTx } from "./_guard.ts";
 import { readingEvents } from "./_reads.ts";
 import { Upkeep } from "./_upkeep.ts";
-
-/**
- * Transaction of a SQLite file that settles an event, for what a handler writes in it.
- *
- * @category Handlers
- */
-export type SqliteTx = Pick<DatabaseSync, "prepare" | "exec">;
-
-/**
- * SQLite file of an app, for reading.
- *
- * @category Handlers
- */
-export type SqliteReader = Pick<DatabaseSync, "prepare" | "exec">;
 
 /** The engine of a SQLite file. */
 export type SqliteEngine = Engine<SqliteTx, SqliteReader>;
@@ -52,7 +38,7 @@ export function openSqliteEngine(
   file: SqliteFile,
   now: () => number = () => Date.now(),
 ): SqliteEngine {
-  const { db, handle, place, commits } = file;
+  const { db, guard, place, commits } = file;
   const newVersion = versions();
   const upkeep = new Upkeep({
     ...{ db, now, newVersion },
@@ -64,7 +50,7 @@ export function openSqliteEngine(
       withinMs: change.withinMs,
       run: (waitedMs) => {
         if (hasNoTurn(change, waitedMs)) return undefined;
-        return makeChange(db, change, { now: now(), version: newVersion(), tx: handle });
+        return makeChange(db, change, { now: now(), version: newVersion(), guard });
       },
       failed: (error) => refusedBy(change, error),
     });
@@ -75,7 +61,7 @@ export function openSqliteEngine(
     name: "sqlite",
     notifier: "watch",
     limits: LIMITS,
-    reader: handle,
+    reader: guard.reader,
     place,
     now,
     apply,

@@ -11,7 +11,7 @@ import {
 } from "../store_definition.ts";
 import { openSqliteFile } from "./_file.ts";
 import { SqliteDatabase } from "./sqlite_database.ts";
-import type { SqliteReader, SqliteTx } from "./sqlite_engine.ts";
+import type { SqliteReader, SqliteTx } from "./_guard.ts";
 
 /**
  * Options of {@linkcode sqlite}.
@@ -42,8 +42,8 @@ interface FilePlace {
  * Makes the store of an app in a SQLite file, for an app on one machine. It takes no flag and no other program.
  *
  * The variable `SQLITE_FILE` has the path of the file, or `:memory:`; by default it is `./data/<name>.db`, with the name
- * of the app, and the folder is made. A file has the events of one app. Several processes of the app may share it, on a
- * disk of their machine.
+ * of the app or its `namespace`, and the folder is made. A file has the events of one app. Several processes of the app
+ * may share it, on a disk of their machine.
  *
  * @param options Tables of one's own.
  * @returns The store.

@@ -7,6 +7,11 @@ export async function valueAt<T = unknown>(kv: Deno.Kv, key: Deno.KvKey): Promis
   return (value === null ? null : decodeValue(value)?.value) as T;
 }
 
+/** Reads the number of events that an ordering group is noted to have. */
+export async function groupSize(kv: Deno.Kv, key: string): Promise<number> {
+  return (await valueAt<{ size: number } | null>(kv, ["events", "lane", key]))?.size ?? 0;
+}
+
 /** Writes a value as the store does, with the bytes that belong to it. */
 export async function setValue(
   kv: Deno.Kv,

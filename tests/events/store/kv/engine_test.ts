@@ -26,6 +26,7 @@ import { buried, completed, settledWith } from "../../../../events/store/settlem
 import { delivery } from "../_events.ts";
 import { limitChecks } from "./_commits.ts";
 import { expiringKv } from "./_expiring_kv.ts";
+import { groupSize } from "./_values.ts";
 
 /** An engine on a KV of its own. */
 async function openEngine(): Promise<Disposable & { engine: KvEngine; kv: Deno.Kv }> {
@@ -95,8 +96,9 @@ function joiningPut(id: string, fields?: Partial<EventRecord>): Put {
   };
 }
 
-async function membersOf({ engine }: Opened) {
-  const { next, size, members } = await engine.group("g", { from: 0, limit: 100 });
+async function membersOf({ engine, kv }: Opened) {
+  const size = await groupSize(kv, "g");
+  const { next, members } = await engine.group("g", { from: 0, limit: 100 });
   const ids = members.map(({ position, event }) => `${position} ${event?.record?.id}`);
   return { next, size, ids };
 }

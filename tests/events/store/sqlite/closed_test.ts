@@ -17,7 +17,7 @@ async function open() {
 Deno.test("an engine whose file is closed says so, whatever it is asked for", async () => {
   const { file, engine, store } = await open();
   await store.accept(delivery("d1"));
-  file.close();
+  await file.close();
   const calls = [
     () => store.accept(delivery("d2")),
     () => engine.get(["d1"]),
@@ -35,7 +35,7 @@ Deno.test("a worker ends when its file is closed", async () => {
   const records: LogRecord[] = [];
   const log = (record: LogRecord) => void records.push(record);
   const worker = startWorker(store, () => {}, { pollMs: 10, log });
-  file.close();
+  await file.close();
   await new Promise((resolve) => setTimeout(resolve, 200));
   assertLess(records.length, 4);
   await worker.stop();
@@ -50,5 +50,5 @@ Deno.test("a done event is listed no longer than it is remembered, also before i
   assertEquals((await Array.fromAsync(store.list())).length, 1);
   time.tick(1);
   assertEquals(await Array.fromAsync(store.list()), []);
-  file.close();
+  await file.close();
 });

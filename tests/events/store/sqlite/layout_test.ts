@@ -52,7 +52,7 @@ testWith(
       const other = createEventStore(openSqliteEngine(after));
       await other.accept(delivery("d3"));
       assertEquals((await Array.fromAsync(store.list())).map(({ id }) => id), ["d1", "d2", "d3"]);
-      for (const file of [before, after]) file.close();
+      for (const file of [before, after]) await file.close();
     }),
 );
 
@@ -78,7 +78,7 @@ testWith(
   () =>
     withFolder(async (folder) => {
       const path = `${folder}/a.db`;
-      (await openSqliteFile(path)).close();
+      await (await openSqliteFile(path)).close();
       const first = columns(path);
       const failing: Layout = {
         ...OTHER,

@@ -26,28 +26,35 @@ import { defineApp, github, openApp, sqlite } from "${new URL(
   "../../../../mod.ts",
   import.meta.url,
 )}";
-const bot = defineApp({ name: Deno.args[0]!, platform: github(), store: sqlite() });
+const [name, namespace] = Deno.args as [string, string?];
+const bot = defineApp({ name, namespace, platform: github(), store: sqlite() });
 const env = { GITHUB_WEBHOOK_SECRET: "a long random text" };
 await using app = await openApp(bot, { env, log: () => {} });
 `;
 
 testWith(
   ["read", "write", "run", "env"],
-  "sqlite() makes ./data/<name>.db and its folder, with the permissions of that folder",
+  "sqlite() makes ./data/<namespace>.db and its folder, with the permissions of that folder",
   () =>
     withFolder(async (folder) => {
       await Deno.writeTextFile(`${folder}/app.ts`, PROGRAM);
       const config = new URL("../../../../deno.json", import.meta.url).pathname;
       const flags = ["--cached-only", "--no-check", "--no-prompt", `--config=${config}`];
       for (
-        const [name, file] of [["my-bot", "my-bot"], ["../élan bot/x", "..-élan bot-x"]] as const
+        const [names, file] of [
+          [["my-bot"], "my-bot"],
+          [["../élan bot/x"], "..-élan bot-x"],
+          [["new-bot", "old-bot"], "old-bot"],
+        ] as const
       ) {
-        const args = ["run", ...flags, "--allow-read=data", "--allow-write=data", "app.ts", name];
+        const args = [
+          ...["run", ...flags, "--allow-read=data", "--allow-write=data", "app.ts", ...names],
+        ];
         const options = { cwd: folder, env: environmentOf({}), clearEnv: true };
         assertEquals(await runDeno(args, options), { code: 0, stdout: "", stderr: "" });
         using found = openSqlite(`${folder}/data/${file}.db`);
         const sql = "select value from layout where name = 'namespace'";
-        assertEquals(found.database.prepare(sql).get()?.value, name);
+        assertEquals(found.database.prepare(sql).get()?.value, names.at(-1));
       }
     }),
 );
@@ -146,7 +153,7 @@ testWith(
       await assertRejects(
         failing,
         Error,
-        `${SQLITE_FILE} cannot be used: table push already exists`,
+        `${SQLITE_FILE} cannot be used: its 'setup' has failed: table push already exists`,
       );
       await (await open({ SQLITE_FILE }, { setup: TABLE })).stop();
     }),
