@@ -559,6 +559,14 @@ export interface Engine<TTx = unknown, TReader = unknown> {
     readonly atOnce?: number | undefined;
   }): AsyncIterableIterator<Cell>;
 
+  /**
+   * Resolves once all that can be read now will be found after a power cut, too: an engine may let others read a commit
+   * that is not on the disk yet.
+   *
+   * @throws {Error} If it is not known whether it will.
+   */
+  whenStored(): Promise<void>;
+
   /** Calls back when another process may have made events due. Resolves when its database is closed. */
   listen(wake: () => void): Promise<void>;
 

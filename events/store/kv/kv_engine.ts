@@ -60,6 +60,7 @@ export function engineOf(parts: StoreParts): KvEngine {
     payload: (ref, of) => loadPayload(parts, ref, of),
     cells: (wanted) => readCells(parts, wanted),
     list: (begin, options) => listCells(parts, begin, options),
+    whenStored: () => Promise.resolve(),
     listen: (wake) => notifier.listen(wake),
     tidy: (what) => tidy(parts, repair, what),
     check: (options) => new StoreCheck(parts, options).pages(),

@@ -75,6 +75,8 @@ export function openSqliteEngine(
     ...readingCells(db, now),
     upload: ({ id }, body) =>
       commits.run({ isIntake: true, run: () => addPayload(db, id, body, now()) }),
+    // The sync that follows is that of all commits, also of other processes.
+    whenStored: () => commits.run({ isIntake: true, run: () => {} }),
     listen: (wake) => file.listen(wake),
     tidy: (what) => upkeep.tidy(what),
     check: (options) => upkeep.check(options),
