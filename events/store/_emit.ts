@@ -66,14 +66,13 @@ export class Emitter {
       if (await this.#hasDeliveries(name)) throw platformRefused("emit the event", name);
       this.#free.add(name);
     }
-    const { engine, local } = this.#core;
+    const { engine } = this.#core;
     const announce = emission.delayMs === 0;
     // Nobody else has a generated id. But a client that gets no answer may repeat a change, perhaps after the handler.
     const puts = [this.#putOf(emission, id, emission.id === undefined ? "absent" : "skip")];
     const applied = await engine.apply({ puts, urgency: "work", announce });
     if (!applied.ok || applied.written[0] === null) return { id, duplicate: true };
     this.made(puts);
-    if (announce) local.listener?.wake();
     return { id, duplicate: false };
   };
 
