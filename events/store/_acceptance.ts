@@ -197,7 +197,7 @@ export async function arrive(
   { cells, sums, drops, urgency, turn }: Beside,
   handOff?: LocalHandOff,
 ): Promise<Applied> {
-  const { engine, local } = core;
+  const { engine } = core;
   const key = orderingKey === null ? null : cutKey(orderingKey);
   const after = (at: Moment) => {
     const placed = key === null ? record : joined(record, key, at.group!, at.isFirst!);
@@ -219,7 +219,6 @@ export async function arrive(
   try {
     const applied = await engine.apply(change);
     handOff?.end(applied.ok ? applied.written[0] : null);
-    if (applied.ok && change.announce) local.listener?.wake();
     if (applied.ok || applied.why !== "payload") return applied;
   } catch (error) {
     handOff?.fail(error);

@@ -104,6 +104,7 @@ class EventReads {
         rows.map(({ payload }) => payload === null ? undefined : this.#small(payload)),
       ),
       cursor: last && `${last.due_at}:${last.id}`,
+      next: last ? undefined : this.#nextDueAt(until),
     };
   }
 
@@ -113,10 +114,11 @@ class EventReads {
     return this.#db.one<{ body: Bytes }>(sql, payload)?.body;
   }
 
-  #nextDueAt(): number | null {
-    // min(due_at) would read all events: SQLite does not use an index of a part of them for that.
-    const sql = "select due_at as at from event where due_at is not null order by due_at limit 1";
-    return this.#db.one<{ at: number }>(sql)?.at ?? null;
+  /** Reads the first time after another at which an event is due. */
+  #nextDueAt(after = -Infinity): number | null {
+    // min(due_at) without a condition would read all events: SQLite uses no index of a part of them for that.
+    const sql = "select min(due_at) as at from event where due_at > ?";
+    return this.#db.one<{ at: number | null }>(sql, after)!.at;
   }
 
   group(key: string, { from, limit, onlyPositions = false }: GroupOptions): Group {

@@ -6,6 +6,9 @@ import { COLUMNS, eventOf, type EventRow, firstOf } from "./_rows.ts";
 /** The number of rows that a step of upkeep reads, or deletes. */
 const PAGE = 200;
 
+/** Time between two looks for what is forgotten, in milliseconds: nobody finds it any more, and it only takes space. */
+const FORGET_MS = 300_000;
+
 /** A text that comes after each id. */
 const BEHIND_ALL_IDS = "\u{10ffff}";
 
@@ -28,6 +31,10 @@ export class Upkeep {
 
   /** The time in the schedule up to which the last look with a limit has come. */
   #looked = -Infinity;
+  /** Version of the content in which no time is wrong. */
+  #rightIn: string | undefined;
+  /** Time of the next look for what is forgotten, by the monotonic clock. */
+  #forgetAt = -Infinity;
 
   constructor(parts: UpkeepParts) {
     this.#parts = parts;
@@ -35,8 +42,11 @@ export class Upkeep {
 
   async tidy({ uploadsOlderThanMs, times }: Tidying): ReturnType<Engine["tidy"]> {
     const { now } = this.#parts;
-    await this.#deleteAll("event", "seq", "forget_at <= ?", now());
-    await this.#deleteAll("cell", "key", "forget_at <= ?", now());
+    if (performance.now() >= this.#forgetAt) {
+      this.#forgetAt = performance.now() + FORGET_MS;
+      await this.#deleteAll("event", "seq", "forget_at <= ?", now());
+      await this.#deleteAll("cell", "key", "forget_at <= ?", now());
+    }
     return {
       times: times ? await this.#correctTimes(times) : 0,
       // A position is a column of its event: nothing of a group can be left over.
@@ -70,7 +80,10 @@ export class Upkeep {
    */
   async #correctTimes({ reads, corrected }: NonNullable<Tidying["times"]>): Promise<number> {
     const { db, now, write } = this.#parts;
-    let at = reads === Infinity ? now() : Math.max(now(), this.#looked);
+    const version = db.contentVersion;
+    if (reads !== Infinity && version === this.#rightIn) return 0;
+    const isWhole = reads === Infinity || this.#looked < now();
+    let at = isWhole ? now() : this.#looked;
     let [id, changed, read] = [BEHIND_ALL_IDS, 0, 0];
     this.#looked = -Infinity;
     while (true) {
@@ -88,7 +101,9 @@ export class Upkeep {
         if (this.#isTooLate(row, corrected)) wrong.push(row);
       }
       if (wrong.length > 0) changed += await write(() => this.#correct(wrong, corrected));
-      if (rows.length < PAGE) return changed;
+      if (rows.length >= PAGE) continue;
+      if (isWhole && changed === 0) this.#rightIn = version;
+      return changed;
     }
   }
 
