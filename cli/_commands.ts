@@ -6,6 +6,7 @@
 import { FORMS, MAX_PACE_MS } from "../catch_up/options.ts";
 import { httpUrl } from "../core/hosts.ts";
 import type { EventFilter, EventStore, StoredEvent } from "../events/mod.ts";
+import type { Database } from "../events/store/store_definition.ts";
 import {
   EVENT_STATES,
   OPEN_STATES,
@@ -326,6 +327,20 @@ const COMMANDS = {
     states: EVENT_STATES,
     options: [...FILTER_NAMES, "file"],
   },
+  backup: {
+    about: "Copy a SQLite file, also while the app runs",
+    example: "events backup --store sqlite:./data/my-bot.db ./my-bot-backup.db",
+    details: [
+      "All that the app has answered before the copy begins is in it. A file that exists is not written over.",
+      "To restore, stop the app, put the copy in the place of its file, delete the files beside it whose names " +
+      "end in -wal and -shm, and start the app.",
+      "The copy contains payloads: protect it as well as the database. A KV has no such copy: use events export.",
+    ],
+    words: "FILE",
+    check: ({ length }) => {
+      if (length !== 1) throw new UsageError("Give the name of the copy");
+    },
+  },
   import: {
     about: "Store the events that events export has written",
     example: "events import --kv ./new.db --namespace my-bot --file events.ndjson",
@@ -385,6 +400,7 @@ export interface CliOptions {
 
 /** Command that is run. */
 export interface CliRun extends CliOptions {
+  readonly database: Database;
   readonly store: EventStore;
   readonly namespace: string;
   readonly world: CliWorld;

@@ -1,5 +1,6 @@
 import { withoutCredentials } from "../core/hosts.ts";
 import { NoDatabaseError } from "../events/store/store_definition.ts";
+import { backUp } from "./_backup.ts";
 import { runCatchUp } from "./_catch_up.ts";
 import { cancel, purge, replay, withEventIds } from "./_change.ts";
 import { type CliOptions, type CliRun, type CommandName, readOptions } from "./_commands.ts";
@@ -18,7 +19,7 @@ const RUNS: Readonly<Record<CommandName, (run: CliRun) => Promise<boolean>>> = {
   ...{ list, show, replay, cancel, wake, purge },
   ...{ answers: showAnswers, "delete-answers": deleteAnswers },
   ...{ states: showStates, "delete-states": deleteStates, schedules: showSchedules },
-  ...{ emit, stats, doctor, export: exportEventsTo, import: importEventsFrom },
+  ...{ emit, stats, doctor, export: exportEventsTo, import: importEventsFrom, backup: backUp },
   "catch-up": runCatchUp,
 };
 
@@ -78,7 +79,7 @@ async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
     }
     const store = await database.openStore({ namespace, retentionMs });
     const filter = await withEventIds(store, options.filter);
-    return await RUNS[command]({ ...options, filter, store, namespace, world });
+    return await RUNS[command]({ ...options, filter, store, database, namespace, world });
   } finally {
     await database.close();
   }

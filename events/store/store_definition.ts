@@ -77,6 +77,13 @@ export interface Database<TTx = unknown, TReader = unknown> {
    * @throws {Error} If it will not: somebody has deleted the database, say.
    */
   check(): void;
+  /**
+   * Writes a copy into a new file, while others use it: all that was committed before is in it. Undefined if the engine
+   * cannot.
+   *
+   * @param path The path of the copy. Nothing is there yet.
+   */
+  readonly backup?: ((path: string) => Promise<void>) | undefined;
   /** Closes it, if it was opened here. */
   close(): void | Promise<void>;
 }

@@ -1,0 +1,39 @@
+import type { CliRun } from "./_commands.ts";
+import { UsageError } from "./_world.ts";
+
+/** Mode of a file with payloads: only its owner can read it. */
+const FILE_MODE = 0o600;
+
+/** Copies a database into a file, which has its name once it is whole. */
+export async function backUp(
+  { database, words: [file], values: { json }, world }: CliRun,
+): Promise<boolean> {
+  if (!database.backup) {
+    throw new UsageError(
+      "A KV cannot be copied while it is in use: events export writes its events",
+    );
+  }
+  const path = file!;
+  if (await exists(path)) {
+    throw new UsageError(`The file ${path} exists: give the name of a new one`);
+  }
+  const part = `${path}.${crypto.randomUUID().slice(0, 8)}.part`;
+  try {
+    (await Deno.open(part, { write: true, createNew: true, mode: FILE_MODE })).close();
+    await database.backup(part);
+    const { size: bytes } = await Deno.stat(part);
+    await Deno.rename(part, path);
+    world.out(json ? JSON.stringify({ file: path, bytes }) : `${bytes} bytes copied to ${path}`);
+    return true;
+  } catch (error) {
+    await Deno.remove(part).catch(() => {});
+    throw error;
+  }
+}
+
+function exists(path: string): Promise<boolean> {
+  return Deno.lstat(path).then(() => true, (error) => {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  });
+}
