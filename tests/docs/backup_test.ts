@@ -1,21 +1,32 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { run } from "../../dev/harness/run.ts";
 import { type EventStore, openEventStore } from "../../mod.ts";
 import { withFolder } from "../_folder.ts";
-import { testWith, unlessInstalled } from "../_permissions.ts";
+import { testWith, UNLESS_LINUX, unlessInstalled } from "../_permissions.ts";
 import { APP_NEEDS, type RunningApp, spawnOwnApp } from "../apps/_app.ts";
 import { deliver } from "../apps/_deliver.ts";
+import { runHere } from "../cli/_cli.ts";
 import { delivery } from "../events/store/_events.ts";
 import { SQLITE } from "../events/store/engines/sqlite.ts";
 import { blocks, read } from "./_documents.ts";
 
-/** Runs the commands that the guide shows, on a file of a folder, and returns their output. */
-async function follow(kind: "backup" | "restore", cwd: string, file: string): Promise<string> {
+/** Runs commands of the shell that the guide shows, on a file of a folder, and returns their output. */
+async function follow(kind: "kv" | "restore", cwd: string, file: string): Promise<string> {
   const [shown] = blocks(await read("docs/storage.md"), `sh ${kind}`);
   const commands = shown!.replaceAll("data/triage.db", `data/${file}`);
   const { code, stdout, stderr } = await run("sh", ["-euc", commands], { cwd });
   assertEquals([code, stderr], [0, ""]);
   return stdout;
+}
+
+/** Runs the command of the tool that the guide shows, in a folder. */
+async function backUp(folder: string): Promise<void> {
+  const [shown] = blocks(await read("docs/storage.md"), "sh backup");
+  const [, command] = /^deno task (events backup .*)\n$/.exec(shown!)!;
+  const args = command!.replaceAll(/(?<=[ :])(?=backup\.db|data\/)/g, `${folder}/`).split(" ");
+  const { code, out } = await runHere(args);
+  assertEquals(code, 0);
+  assertMatch(out.join("\n"), /^\d+ bytes copied to /);
 }
 
 /** The ids of the events in a store, each with its payload. */
@@ -69,7 +80,7 @@ testWith(APP_NEEDS, backsUp("a KV"), async () => {
       await using app = spawnOwnApp({ fails: true, retry }, { KV_URL: path });
       await deliverTo(app, "before");
       const stop = keepDelivering((id) => deliverTo(app, id));
-      assertEquals(await follow("backup", folder, "kv.db"), "ok");
+      assertEquals(await follow("kv", folder, "kv.db"), "ok");
       await deliverTo(app, "after");
       await stop();
     }
@@ -86,7 +97,7 @@ testWith(["read", "write", "run"], backsUp("a SQLite file"), async () => {
     const { store, close } = await open();
     await store.accept(delivery("before", "{}"));
     const stop = keepDelivering((id) => store.accept(delivery(id, "{}")));
-    assertEquals(await follow("backup", folder, "triage.db"), "ok");
+    await backUp(folder);
     await store.accept(delivery("after", "{}"));
     await stop();
     const all = await idsIn(store);
@@ -96,4 +107,4 @@ testWith(["read", "write", "run"], backsUp("a SQLite file"), async () => {
     assertRestored(await idsIn(restored.store), all);
     await restored.close();
   });
-}, unlessInstalled("sqlite3"));
+}, UNLESS_LINUX);
