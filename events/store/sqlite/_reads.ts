@@ -45,8 +45,15 @@ export function readingEvents(
     // deno-lint-ignore require-await
     count: async (max, signal) => reads.count(max, signal),
     // deno-lint-ignore require-await
-    payload: async ({ id }) => readPayload(db, id),
+    payload: async ({ id }, of) => readInRow(db, id, of) ?? readPayload(db, id),
   };
+}
+
+/** Reads a payload that is in the row of its event. */
+function readInRow(db: Connection, id: string, of: EventRef): Bytes | undefined {
+  const sql =
+    "select body from event where id = ? and body is not null and record ->> '$.payload.id' = ?";
+  return db.one<{ body: Bytes }>(sql, of.id, id)?.body;
 }
 
 /** Reads a payload, or what is there of it. */
@@ -88,8 +95,8 @@ class EventReads {
   due({ until, limit, cursor }: DueOptions): DuePage {
     if (limit === 0) return { events: [], bodies: Promise.resolve([]), next: this.#nextDueAt() };
     const [at, id] = cursor === undefined ? [-Infinity, ""] : placeIn(cursor);
-    const rows = this.#db.all<EventRow>(
-      `select ${COLUMNS} from event where due_at <= ? and (due_at, id) > (?, ?) order by due_at, id limit ?`,
+    const rows = this.#db.all<EventRow & { readonly body: Bytes | null }>(
+      `select ${COLUMNS}, body from event where due_at <= ? and (due_at, id) > (?, ?) order by due_at, id limit ?`,
       ...[until, at, id, limit],
     );
     const events = rows.map((row): Due => ({
@@ -101,7 +108,9 @@ class EventReads {
     return {
       events,
       bodies: Promise.resolve(
-        rows.map(({ payload }) => payload === null ? undefined : this.#small(payload)),
+        rows.map(({ body, payload }) =>
+          body ?? (payload === null ? undefined : this.#small(payload))
+        ),
       ),
       cursor: last && `${last.due_at}:${last.id}`,
       next: last ? undefined : this.#nextDueAt(until),

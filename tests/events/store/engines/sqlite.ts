@@ -179,7 +179,7 @@ function contentsIn(db: DatabaseSync): Contents {
     ...{ events: count("event"), ids: count("event"), names: cells("waiter") },
     times: count("event where due_at is not null"),
     positions: count("event where group_key is not null") + count("ordering_group"),
-    payloads: count("(select distinct id from payload)"),
+    payloads: count("(select id from payload union select id from event where body is not null)"),
     uploads: count("payload where uploaded_at is not null"),
     kept: { payloads: cells("kept"), bytes: Number(bytes) },
     others: count("cell") - OWN.reduce((sum, kind) => sum + cells(kind), 0),
@@ -217,7 +217,10 @@ function damagesIn({ path }: SqlitePlace): Damages {
     lose(what, id) {
       if (what === "event") run("delete from event where id = ?", id);
       else if (what === "name") run("delete from cell where name = ?", `waiter/${id}`);
-      else run("delete from payload where id = (select payload from event where id = ?)", id);
+      else {
+        run("delete from payload where id = (select payload from event where id = ?)", id);
+        run("update event set body = null where id = ?", id);
+      }
       return Promise.resolve();
     },
     makeDue(id) {
