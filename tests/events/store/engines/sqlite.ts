@@ -4,6 +4,7 @@ import { createEventStore } from "../../../../events/store/open_store.ts";
 import { openSqliteFile, type SqliteFile } from "../../../../events/store/sqlite/_file.ts";
 import { encodeCellKey } from "../../../../events/store/sqlite/_cell_key.ts";
 import { openSqliteEngine } from "../../../../events/store/sqlite/sqlite_engine.ts";
+import { openSimulatedSqlite } from "../../worker/_simulated_sqlite.ts";
 import type {
   Contents,
   Damages,
@@ -79,6 +80,7 @@ export const SQLITE: EngineUnderTest<SqlitePlace> = {
     };
     return { store: createEventStore(failing, own(options)), arm: () => void (isArmed = true) };
   },
+  openSimulated: openSimulatedSqlite,
 };
 
 function storeIn(file: SqliteFile, options: EventStoreOptions) {
