@@ -30,7 +30,7 @@ import {
 } from "./_rows.ts";
 
 /** Size of the parts of a payload, in bytes. */
-const PART_BYTES = 256 * 1024;
+export const PART_BYTES = 256 * 1024;
 
 type Refused = Extract<Applied, { readonly ok: false }>;
 
@@ -329,7 +329,9 @@ class ChangeMaking {
   }
 
   #takeUpload(id: string): void {
-    if (this.#db.run("update payload set uploaded_at = null where id = ?", id) > 0) return;
+    if (this.#db.run("update payload set uploaded_at = null where id = ? and part = 0", id) > 0) {
+      return;
+    }
     throw new RefusedError({ ok: false, why: "payload" });
   }
 
@@ -457,26 +459,32 @@ class ChangeMaking {
   }
 }
 
+/** Writes a payload. */
+function addPayload(db: Connection, id: string, body: Bytes): void {
+  for (let part = 0; part === 0 || part * PART_BYTES < body.byteLength; part++) {
+    addPart(db, id, body, part);
+  }
+}
+
 /**
- * Writes a payload.
+ * Writes a part of a payload.
  *
  * @param db The connection.
- * @param id Its id.
+ * @param id The id of the payload.
  * @param body The payload.
- * @param uploadedAt Set if no event names it yet: the time, milliseconds since the epoch.
+ * @param part The number of the part: the first one is 0.
+ * @param uploadedAt Set for the first part if no event names the payload yet: the time, milliseconds since the epoch.
  */
-export function addPayload(
+export function addPart(
   db: Connection,
   id: string,
   body: Bytes,
+  part: number,
   uploadedAt: number | null = null,
 ): void {
-  const sql = "insert into payload (id, part, body, uploaded_at) values (?, ?, ?, ?)";
-  let part = 0;
-  do {
-    const begin = part * PART_BYTES;
-    db.run(sql, id, part, body.subarray(begin, begin + PART_BYTES), uploadedAt);
-  } while (++part * PART_BYTES < body.byteLength);
+  const begin = part * PART_BYTES;
+  const values = [id, part, body.subarray(begin, begin + PART_BYTES), uploadedAt] as const;
+  db.run("insert into payload (id, part, body, uploaded_at) values (?, ?, ?, ?)", ...values);
 }
 
 /** Checks whether an event leaves its group if it gets a record. */

@@ -2,6 +2,9 @@ import { NoTurnError } from "../engine.ts";
 import { type Connection, isBusy, isOfDisk, MAX_LOCKED_MS } from "./_connection.ts";
 import type { Disk } from "./_disk.ts";
 
+/** The disk that commits are written to. */
+type CommitDisk = Pick<Disk, "sync" | "works" | "fails">;
+
 /** Longest time that a transaction takes before what is left waits for the next one, in milliseconds. */
 const MAX_TRANSACTION_MS = 8;
 
@@ -32,7 +35,7 @@ interface Waiting {
  */
 export class GroupCommit {
   readonly #db: Connection;
-  readonly #disk: Disk | undefined;
+  readonly #disk: CommitDisk | undefined;
   #intake: Waiting[] = [];
   #work: Waiting[] = [];
   /** Work between two transactions. */
@@ -44,7 +47,7 @@ export class GroupCommit {
    * @param db The connection.
    * @param disk The disk; undefined if it is in memory.
    */
-  constructor(db: Connection, disk: Disk | undefined) {
+  constructor(db: Connection, disk: CommitDisk | undefined) {
     this.#db = db;
     this.#disk = disk;
   }

@@ -14,10 +14,15 @@ import {
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES } from "../event_record.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
+import { PART_BYTES } from "./_change.ts";
+import { Slices } from "./_slices.ts";
 import { COLUMNS, eventOf, type EventRow, findRow, isForgotten, refOf } from "./_rows.ts";
 
 /** The number of events read at a time while many are. */
 const PAGE = 200;
+
+/** The number of events counted at a time: that takes some 1 ms. */
+const COUNTED = 10_000;
 
 /** The largest payload that is read together with an event that is due, in bytes. */
 const SMALL_BYTES = 64 * 1024;
@@ -42,10 +47,8 @@ export function readingEvents(
     // deno-lint-ignore require-await
     group: async (key, options) => reads.group(key, options),
     scan: (scan) => reads.scan(scan),
-    // deno-lint-ignore require-await
-    count: async (max, signal) => reads.count(max, signal),
-    // deno-lint-ignore require-await
-    payload: async ({ id }, of) => readInRow(db, id, of) ?? readPayload(db, id),
+    count: (max, signal) => reads.count(max, signal),
+    payload: async ({ id }, of) => readInRow(db, id, of) ?? await readPayload(db, id),
   };
 }
 
@@ -57,16 +60,27 @@ function readInRow(db: Connection, id: string, of: EventRef): Bytes | undefined 
 }
 
 /** Reads a payload, or what is there of it. */
-export function readPayload(db: Connection, id: string): Bytes {
-  const parts = db.all<{ body: Bytes }>("select body from payload where id = ? order by part", id);
-  if (parts.length === 1) return parts[0]!.body;
-  const whole = new Uint8Array(parts.reduce((size, { body }) => size + body.byteLength, 0));
-  let at = 0;
-  for (const { body } of parts) {
-    whole.set(body, at);
-    at += body.byteLength;
+export async function readPayload(db: Connection, id: string): Promise<Bytes> {
+  const slices = new Slices();
+  const parts: Bytes[] = [];
+  const sql = "select body from payload where id = ? and part = ?";
+  for (let size = 0;; await slices.next()) {
+    const body = db.one<{ body: Bytes }>(sql, id, parts.length)?.body;
+    if (body) {
+      parts.push(body);
+      size += body.byteLength;
+      if (body.byteLength === PART_BYTES) continue;
+    }
+    if (parts.length === 1) return parts[0]!;
+    const whole = new Uint8Array(size);
+    let at = 0;
+    for (const part of parts) {
+      whole.set(part, at);
+      at += part.byteLength;
+      await slices.next();
+    }
+    return whole;
   }
-  return whole;
 }
 
 class EventReads {
@@ -157,6 +171,7 @@ class EventReads {
     { filter, isNewestFirst = false, onlyOpen = false }: Scan,
     after: [number, string] | undefined,
   ): AsyncGenerator<Visit> {
+    const slices = new Slices();
     const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
     const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
     let [at, id] = after ?? (isNewestFirst ? [Infinity, ""] : [-Infinity, ""]);
@@ -179,19 +194,33 @@ class EventReads {
         yield { event: eventOf(row), place, reachedAt: row.received_at };
       }
       if (rows.length < PAGE) return;
+      await slices.next();
       [at, id] = [rows.at(-1)!.received_at, rows.at(-1)!.id];
     }
   }
 
-  count(max: number, signal?: AbortSignal): Counts {
-    const of = (state: EventState): BoundedCount => {
-      const sql = `select count(*) as n from (select 1 from event where ${inState(state)} limit ?)`;
-      const { n } = this.#db.one<{ n: number }>(sql, max + 1)!;
-      return { count: Math.min(n, max), isMore: n > max || signal?.aborted === true };
+  async count(max: number, signal?: AbortSignal): Promise<Counts> {
+    const slices = new Slices();
+    const of = async (state: EventState): Promise<BoundedCount> => {
+      const open = `from event where ${inState(state)} and (received_at, id) > (?, ?)`;
+      const behind = `select received_at, id ${open} order by received_at, id limit 1 offset ${
+        COUNTED - 1
+      }`;
+      let [count, at, id] = [0, -Infinity, ""];
+      while (count + COUNTED <= max && !signal?.aborted) {
+        const last = this.#db.one<{ received_at: number; id: string }>(behind, at, id);
+        if (!last) break;
+        [count, at, id] = [count + COUNTED, last.received_at, last.id];
+        await slices.next();
+      }
+      const rest = `select count(*) as n from (select 1 ${open} limit ?)`;
+      count += this.#db.one<{ n: number }>(rest, at, id, Math.min(COUNTED, max - count + 1))!.n;
+      return { count: Math.min(count, max), isMore: count > max || signal?.aborted === true };
     };
     const next = this.#nextDueAt();
     return {
-      ...{ queued: of("queued"), running: of("running"), parked: of("parked"), dead: of("dead") },
+      ...{ queued: await of("queued"), running: await of("running") },
+      ...{ parked: await of("parked"), dead: await of("dead") },
       oldestDueAt: next !== null && next <= this.#now() ? next : null,
     };
   }

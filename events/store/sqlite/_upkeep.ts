@@ -52,8 +52,17 @@ export class Upkeep {
       groups: groups ? await this.#repairGroups() : 0,
       uploads: uploadsOlderThanMs === undefined
         ? 0
-        : await this.#deleteAll("payload", "rowid", "uploaded_at < ?", now() - uploadsOlderThanMs),
+        : await this.#deleteUploads(now() - uploadsOlderThanMs),
     };
+  }
+
+  /** Deletes uploads, one in each transaction. Returns their number. */
+  async #deleteUploads(before: number): Promise<number> {
+    const sql = `delete from payload where id =
+      (select id from payload where uploaded_at < ? order by uploaded_at limit 1)`;
+    for (let deleted = 0;; deleted++) {
+      if (await this.#parts.write((db) => db.run(sql, before)) === 0) return deleted;
+    }
   }
 
   /** Deletes rows, some in each transaction. Returns their number. */

@@ -1,5 +1,5 @@
 import { type Applied, type Change, type Engine, type Limits, NoTurnError } from "../engine.ts";
-import { addPayload, makeChange, makeTransaction } from "./_change.ts";
+import { addPart, makeChange, makeTransaction, PART_BYTES } from "./_change.ts";
 import { readingCells } from "./_cells.ts";
 import { isOfDisk } from "./_connection.ts";
 import type { SqliteFile } from "./_file.ts";
@@ -80,8 +80,13 @@ export function openSqliteEngine(
       }),
     ...readingEvents(db, now),
     ...readingCells(db, now),
-    upload: ({ id }, body) =>
-      commits.run({ isIntake: true, run: () => addPayload(db, id, body, now()) }),
+    async upload({ id }, body) {
+      // Each part is a commit, so that others have their turns between them. The first one marks all as an upload.
+      for (let part = 0; part * PART_BYTES < body.byteLength; part++) {
+        const uploadedAt = part === 0 ? now() : null;
+        await commits.run({ isIntake: true, run: () => addPart(db, id, body, part, uploadedAt) });
+      }
+    },
     // The sync that follows is that of all commits, also of other processes.
     whenStored: () => commits.run({ isIntake: true, run: () => {} }),
     listen: (wake) => file.listen(wake),

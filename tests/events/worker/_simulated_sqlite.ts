@@ -95,7 +95,8 @@ function simulateFile(
       return typeof value === "function" ? value.bind(target) : value;
     },
   });
-  const file = { ...real, db, place: { openings: 1 }, commits: new GroupCommit(db, sync) };
+  const disk = { sync, works() {}, fails() {} };
+  const file = { ...real, db, place: { openings: 1 }, commits: new GroupCommit(db, disk) };
   return { file, cut: () => void (isCut = true) };
 }
 
