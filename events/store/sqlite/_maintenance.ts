@@ -12,6 +12,9 @@ const LOOK_MS = 250;
  */
 const MANY_FRAMES = 8_192;
 
+/** Number of commits after which free pages are looked for, and the time after which they are for fewer, in milliseconds. */
+const [LOOK_AFTER, FEW_LOOK_MS] = [3, 300_000] as const;
+
 /** Size from which on the log is cut, and not only begun anew, in bytes. */
 const LARGE_LOG_BYTES = 256 * 1024 * 1024;
 
@@ -59,6 +62,9 @@ export class Maintenance {
   readonly #parts: MaintenanceParts;
   #worker: SqlWorker | undefined;
   #runsHere = false;
+  /** Number of commits since free pages were looked for, and the time of that by the monotonic clock. */
+  #commits = 0;
+  #lookedAt = -Infinity;
   #isGivingBack = false;
   #hasFailed = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -71,6 +77,7 @@ export class Maintenance {
 
   /** Tells that something was written: a look at the file follows. */
   written(): void {
+    this.#commits++;
     if (this.#timer === undefined && !this.#looking) this.#lookIn(LOOK_MS);
   }
 
@@ -131,6 +138,9 @@ export class Maintenance {
   /** Gives some pages back, if there are many. The file gets smaller once the log is copied. Returns true if it is to go on. */
   async #giveBack(): Promise<boolean> {
     const { db, pause } = this.#parts;
+    const isSoon = performance.now() - this.#lookedAt < FEW_LOOK_MS;
+    if (!this.#isGivingBack && isSoon && this.#commits < LOOK_AFTER) return false;
+    [this.#commits, this.#lookedAt] = [0, performance.now()];
     const { free, pages } = db.one<{ free: number; pages: number }>(
       "select freelist_count as free, page_count as pages from pragma_freelist_count, pragma_page_count",
     )!;

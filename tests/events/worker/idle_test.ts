@@ -1,10 +1,12 @@
-import { assert } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import { setImmediate } from "node:timers";
 import { type EventStore, openEventStore, startWorker } from "../../../events/mod.ts";
+import { openKvEngine } from "../../../events/store/kv/kv_engine.ts";
 import { createEventStore } from "../../../events/store/open_store.ts";
 import { openSqliteFile } from "../../../events/store/sqlite/_file.ts";
 import { openSqliteEngine } from "../../../events/store/sqlite/sqlite_engine.ts";
+import { delivery } from "../store/_events.ts";
 import { MonotonicClock } from "../../_monotonic_clock.ts";
 
 const HOUR_MS = 3_600_000;
@@ -13,8 +15,10 @@ const HOUR_MS = 3_600_000;
 const STEP_MS = 1_000;
 
 /** A store whose reads are counted. */
-interface CountedStore extends Disposable {
+interface CountedStore extends AsyncDisposable {
   readonly store: EventStore;
+  /** The store of another process. */
+  readonly other: EventStore;
   readonly reads: number;
   /** Number of calls that are not answered yet. */
   readonly underWay: number;
@@ -52,22 +56,28 @@ async function inKv(): Promise<CountedStore> {
     },
   });
   const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
+  const other = await openKvEngine(real, { notifier: "watch" });
   return {
     store: store as unknown as EventStore,
+    other: createEventStore({ ...other, place: {} }) as unknown as EventStore,
     get reads() {
       return counts.reads;
     },
     get underWay() {
       return counts.underWay;
     },
-    [Symbol.dispose]: () => real.close(),
+    [Symbol.asyncDispose]: () => Promise.resolve(real.close()),
   };
 }
 
 /** Opens a store in a SQLite file, and counts the statements that read a table. */
 async function inSqlite(): Promise<CountedStore> {
-  const file = await openSqliteFile(":memory:");
-  let reads = 0;
+  const folder = await Deno.makeTempDir();
+  const [file, otherFile] = [
+    await openSqliteFile(`${folder}/store.db`),
+    await openSqliteFile(`${folder}/store.db`),
+  ];
+  let [reads, underWay] = [0, 0];
   for (const method of ["all", "one", "run"] as const) {
     const real = file.db[method].bind(file.db) as (sql: string, ...values: never[]) => unknown;
     file.db[method] = ((sql: string, ...values: never[]) => {
@@ -75,13 +85,26 @@ async function inSqlite(): Promise<CountedStore> {
       return real(sql, ...values);
     }) as never;
   }
+  const engine = openSqliteEngine(file);
+  const apply: typeof engine.apply = (change) => {
+    underWay++;
+    return engine.apply(change).finally(() => underWay--);
+  };
+  const other = { ...openSqliteEngine(otherFile), place: {} };
   return {
-    store: createEventStore(openSqliteEngine(file), { log: () => {} }) as unknown as EventStore,
+    store: createEventStore({ ...engine, apply }, { log: () => {} }) as unknown as EventStore,
+    other: createEventStore(other) as unknown as EventStore,
     get reads() {
       return reads;
     },
-    underWay: 0,
-    [Symbol.dispose]: () => void file.close(),
+    get underWay() {
+      return underWay;
+    },
+    async [Symbol.asyncDispose]() {
+      await file.close();
+      await otherFile.close();
+      await Deno.remove(folder, { recursive: true });
+    },
   };
 }
 
@@ -98,7 +121,7 @@ async function pass(sut: CountedStore, ms: number, clock: MonotonicClock, time: 
 
 for (const [name, most, open] of [["a KV", 400, inKv], ["SQLite", 150, inSqlite]] as const) {
   Deno.test(`an idle worker on ${name} reads at most ${most} times in an hour`, async () => {
-    using sut = await open();
+    await using sut = await open();
     using clock = new MonotonicClock();
     using time = new FakeTime();
     const worker = startWorker(sut.store, () => {}, { log: () => {} });
@@ -111,3 +134,30 @@ for (const [name, most, open] of [["a KV", 400, inKv], ["SQLite", 150, inSqlite]
     assert(reads > 0 && reads <= most, `it has read ${reads} times`);
   });
 }
+
+/** Has another process take an event in by itself, and die with it: the lease is the only sign of that. */
+async function leaveLeased(store: EventStore, leaseMs: number): Promise<void> {
+  const reserve = () => ({ owner: "other", leaseMs, take: () => {}, cancel: () => {} });
+  store.listen({ wake: () => {}, reserve }).catch(() => {});
+  await store.accept(delivery("d1"));
+  assertEquals((await store.get("d1"))?.state, "running");
+}
+
+Deno.test("an idle worker on a KV takes over within the lease and 15 s", async () => {
+  await using sut = await inKv();
+  using clock = new MonotonicClock();
+  using time = new FakeTime();
+  let handledAt: number | undefined;
+  const handler = () => void (handledAt ??= Date.now());
+  const worker = startWorker(sut.store, handler, { log: () => {} });
+  await pass(sut, 130_000, clock, time);
+  await leaveLeased(sut.other, 2_000);
+  const since = Date.now();
+  await pass(sut, 2_000 + 15_000 + STEP_MS, clock, time);
+  // The commits of the KV take no time of this clock.
+  for (let turn = 0; handledAt === undefined && turn < 20_000; turn++) {
+    await new Promise<void>((resolve) => void setImmediate(resolve));
+  }
+  await worker.stop();
+  assert(handledAt !== undefined && handledAt - since >= 2_000, `handled at ${handledAt}`);
+});
