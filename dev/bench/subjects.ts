@@ -20,7 +20,7 @@ export const EDGE_BASE: Subject = subject("edge-base", "edge_base");
 /** This package, with its events in a SQLite file. */
 export const EDGE_BASE_SQLITE: Subject = {
   ...EDGE_BASE,
-  name: "edge-base, SQLite",
+  name: "edge-base on SQLite",
   args: ["sqlite"],
 };
 

@@ -69,7 +69,7 @@ export class Acceptance {
     if (windowMs !== undefined) {
       checkReplayWindow("accept the delivery", windowMs, retentionMs);
       const first = await firstIdOf(this.#core, delivery, id, windowMs);
-      if (first !== null) return { id: first, duplicate: true };
+      if (first !== null) return await this.#known(first);
     }
     const isLarge = payload.size > engine.limits.bodyBytes;
     const body = isLarge ? undefined : delivery.body;
@@ -77,7 +77,7 @@ export class Acceptance {
     const event: NewEvent = { record, delivery, body };
     // An upload takes many writes, and a duplicate needs none.
     const found = isLarge ? await this.#find(id) : null;
-    if (isLive(found?.record)) return { id, duplicate: true };
+    if (isLive(found?.record)) return await this.#known(id);
     if (isLarge) await engine.upload(payload, delivery.body);
     const applied = await this.#store(found, event);
     const isStored = applied.ok || await this.#storeAgain(event, applied);
@@ -103,11 +103,20 @@ export class Acceptance {
       return (await arrive(this.#core, event, { ...kept, urgency: "work" })).ok || undefined;
     });
 
+  /** Answers for an event that was read: its sender is told that it is stored. */
+  async #known(id: string): ReturnType<EventStore["accept"]> {
+    await this.#core.engine.whenStored();
+    return { id, duplicate: true };
+  }
+
   /** Stores an event that was refused, unless its id is known. */
   async #storeAgain(event: NewEvent, refused: Refused): Promise<boolean> {
     for (const tries = new Tries();; await tries.next()) {
       const found = refused.found ?? await this.#find(event.record.id);
-      if (isLive(found?.record)) return false;
+      if (isLive(found?.record)) {
+        if (!refused.found) await this.#core.engine.whenStored();
+        return false;
+      }
       const applied = await this.#store(found, event);
       if (applied.ok) return true;
       refused = applied;
@@ -188,7 +197,7 @@ export async function arrive(
   { cells, sums, drops, urgency, turn }: Beside,
   handOff?: LocalHandOff,
 ): Promise<Applied> {
-  const { engine, local } = core;
+  const { engine } = core;
   const key = orderingKey === null ? null : cutKey(orderingKey);
   const after = (at: Moment) => {
     const placed = key === null ? record : joined(record, key, at.group!, at.isFirst!);
@@ -210,7 +219,6 @@ export async function arrive(
   try {
     const applied = await engine.apply(change);
     handOff?.end(applied.ok ? applied.written[0] : null);
-    if (applied.ok && change.announce) local.listener?.wake();
     if (applied.ok || applied.why !== "payload") return applied;
   } catch (error) {
     handOff?.fail(error);

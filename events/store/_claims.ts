@@ -44,6 +44,12 @@ const MAX_WAIT_MS = 4_500;
 /** The time after which a claim ends whose events have joined groups: those that are leased wait for it. */
 const MAX_JOIN_MS = 200;
 
+/**
+ * Time after which what is due and could not be leased is looked at again, in milliseconds: it is left to another
+ * worker, its change failed, or another worker was faster.
+ */
+export const LOOK_AGAIN_MS = 1_000;
+
 /** Reads the first position of a group. */
 const FIRST_POSITION = { from: 0, limit: 1, onlyPositions: true } as const;
 
@@ -53,6 +59,8 @@ type ClaimOptions = Parameters<EventStore["claim"]>[0];
 interface Claiming extends ClaimOptions {
   /** Set once events have joined their groups. */
   hasJoined: boolean;
+  /** Set once events were found due that were not changed. */
+  hasLeft: boolean;
   /** The number of events of the current page that may be leased when they join their groups. */
   room: number;
   /** The events that have become the first of their groups by it: they are left to the next claim. */
@@ -101,7 +109,8 @@ export class Claims {
   async claim(options: ClaimOptions): Promise<Lease[]> {
     const leases: Lease[] = [];
     try {
-      await this.#claim({ ...options, hasJoined: false, room: 0, movedUp: new Set() }, leases);
+      const claiming = { ...options, hasJoined: false, hasLeft: false, room: 0 };
+      await this.#claim({ ...claiming, movedUp: new Set() }, leases);
     } catch (error) {
       if (leases.length === 0) throw error;
       writeLog(this.#core.log, "error", "claim failed", { error });
@@ -123,6 +132,7 @@ export class Claims {
     const until = engine.now();
     let limit = options.limit;
     let cursor: string | undefined;
+    let next: number | null | undefined;
     // Beyond the first events too: another worker may have been faster with those.
     do {
       const page = await engine.due({ until, limit: Math.min(limit, MAX_PAGE), cursor });
@@ -133,9 +143,11 @@ export class Claims {
         local.listener?.wake();
         return;
       }
-      cursor = page.cursor;
+      ({ cursor, next } = page);
       limit = options.hasJoined ? MAX_PAGE : 2 * limit;
     } while (cursor !== undefined);
+    const later = Math.min(next ?? Infinity, options.hasLeft ? until + LOOK_AGAIN_MS : Infinity);
+    if (later < Infinity) local.listener?.onDueLater?.(later);
   }
 
   /**
@@ -193,6 +205,7 @@ export class Claims {
       count++;
     }
     const own = failures.filter((failure) => this.#isOwn(failure));
+    options.hasLeft ||= own.length < failures.length;
     const isEngines = own.length + count === 0 || failures.some(isSlow);
     if (failures.length > 0 && isEngines) throw failures[0]!.error;
     return own;
@@ -223,7 +236,10 @@ export class Claims {
     const { takeOver = true, holds } = options;
     const takenOver = record.state === "running";
     const dueSince = isParked ? now : record.dueAt ?? now;
-    if ((takenOver && !takeOver) || holds?.(record.id, dueSince)) return null;
+    if ((takenOver && !takeOver) || holds?.(record.id, dueSince)) {
+      options.hasLeft = true;
+      return null;
+    }
     const end = isParked ? await endOfWait(this.#core, record, now) : undefined;
     if (isParked && !end) return await this.#takeOff(due);
     if (isCancelRequested(record)) {
@@ -234,13 +250,14 @@ export class Claims {
     const open = end?.record ?? record;
     const ready = beginsBatch(open) ? await beginBatch(engine, open, now) : open;
     if (ready.dueAt !== null && ready.dueAt > now) {
-      await this.#put({ before: event, after: () => ready, via: due });
+      options.hasLeft ||= !await this.#put({ before: event, after: () => ready, via: due });
       return null;
     }
     const claimed = { due, event, end };
     const lease = ready.joinsLater && !takenOver
       ? await this.#joinLate(claimed, ready, options)
       : await this.#lease(claimed, ready, options);
+    options.hasLeft ||= !lease;
     if (!lease) return null;
     const since = isParked ? undefined : record.dueAt;
     return { ...lease, takenOver, dueSince: since ?? due.at };

@@ -63,12 +63,11 @@ export class Emitter {
     const puts = [this.putOwn(emission)] as const;
     const [{ before: { id } }] = puts;
     await this.checkSource(emission.source);
-    const { engine, local } = this.#core;
+    const { engine } = this.#core;
     const announce = emission.delayMs === 0;
     const applied = await engine.apply({ puts, urgency: "work", announce });
     if (!applied.ok || applied.written[0] === null) return { id, duplicate: true };
     this.made(puts);
-    if (announce) local.listener?.wake();
     return { id, duplicate: false };
   };
 

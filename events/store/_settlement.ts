@@ -38,8 +38,7 @@ export function applyChange<TTx>(
 ): Promise<Applied> {
   const isLeaving = before.record.group !== null && after.group === null;
   if (isLeaving) return applyLeaving(core, before, after, options);
-  const applying = core.engine.apply(changeOf(core, before, after, options));
-  return options.announce ? waking(core, applying) : applying;
+  return core.engine.apply(changeOf(core, before, after, options));
 }
 
 /**
@@ -76,7 +75,6 @@ async function applyLeaving<TTx>(
   try {
     const applied = await core.engine.apply(changeOf(core, before, after, options, leave));
     handOff.end(applied.ok ? applied.head : null);
-    if (applied.ok) core.local.listener?.wake();
     return applied;
   } catch (error) {
     handOff.fail(error);
@@ -87,13 +85,6 @@ async function applyLeaving<TTx>(
 /** Makes what becomes of an event that leaves its group together with the first one. */
 export function memberOf(core: StoreCore, after: EventRecord): LeavingMember {
   return { after, forMs: rememberedMs(core, after) };
-}
-
-/** Wakes the local worker once a change is made. */
-async function waking({ local }: StoreCore, applying: Promise<Applied>): Promise<Applied> {
-  const applied = await applying;
-  if (applied.ok) local.listener?.wake();
-  return applied;
 }
 
 function changeOf<TTx>(

@@ -165,14 +165,12 @@ async function takeEarly(
 
 /** Wakes a name, in a change of its own. */
 export async function wake(core: StoreCore, wake: Wake): Promise<WakeResult> {
-  const result = await untilDone(async () => {
+  return await untilDone(async () => {
     const found = await readToWake(core, wake.name);
     const { result, ...change } = wakingOf(core, found, wake);
     if (result.outcome === "late") return result;
     return (await core.engine.apply({ ...change, urgency: "work" })).ok ? result : undefined;
   });
-  if (result.outcome === "woken") core.local.listener?.wake();
-  return result;
 }
 
 /** Reads names, and makes the part of a change that wakes them, see {@linkcode wakeAll}. */
@@ -182,8 +180,7 @@ export async function wakeChange(core: StoreCore, wakes: readonly Wake[]): Promi
 }
 
 /**
- * Makes the part of a change that wakes names. If a cell of theirs has changed meanwhile, it is to be made anew. Once
- * it is made, the worker of this process should be woken.
+ * Makes the part of a change that wakes names. If a cell of theirs has changed meanwhile, it is to be made anew.
  *
  * @param core The store.
  * @param wakes The names, with their values.
@@ -266,9 +263,7 @@ export async function restoreWake(
     if (result.outcome !== "woken") return false;
     const both = [...cells, mark];
     const applied = await core.engine.apply({ ...change, cells: both, urgency: "work" });
-    if (!applied.ok) return undefined;
-    core.local.listener?.wake();
-    return true;
+    return applied.ok || undefined;
   });
 }
 

@@ -277,8 +277,8 @@ export interface DuePage {
   /** Beginning of the next page; undefined if this is the last one. */
   readonly cursor?: string | undefined;
   /**
-   * Set for a limit of 0: the time at which the next event is due, or became due, whatever time was asked for; null if
-   * there is none.
+   * Set if this is the last page: the time at which the first event behind it is due, which is later than the time that
+   * was asked for; null if there is none. For a limit of 0 it is the time at which the next event is due, or became due.
    */
   readonly next?: number | null | undefined;
 }
@@ -469,6 +469,11 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   /** The way in which workers of other processes are woken, for people: `enqueue`. */
   readonly notifier: string;
   readonly limits: Limits;
+  /**
+   * Longest time between two looks at the schedule by a worker that nothing wakes, in milliseconds. It finds what
+   * another process has made due, and {@linkcode Engine.listen} has not told, up to this much later.
+   */
+  readonly pollMs: number;
   /** The reader of handlers, routes and resources. */
   readonly reader: TReader;
   /** The same object for each engine of this process on the same events. */
@@ -558,6 +563,14 @@ export interface Engine<TTx = unknown, TReader = unknown> {
     readonly isReverse?: boolean | undefined;
     readonly atOnce?: number | undefined;
   }): AsyncIterableIterator<Cell>;
+
+  /**
+   * Resolves once all that can be read now will be found after a power cut, too: an engine may let others read a commit
+   * that is not on the disk yet.
+   *
+   * @throws {Error} If it is not known whether it will.
+   */
+  whenStored(): Promise<void>;
 
   /** Calls back when another process may have made events due. Resolves when its database is closed. */
   listen(wake: () => void): Promise<void>;

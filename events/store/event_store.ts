@@ -519,6 +519,9 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
   /** The way it wakes the workers of other processes, such as `watch`. */
   readonly notifier: string;
 
+  /** Default of {@linkcode WorkerOptions.pollMs}, in milliseconds: 15,000 in a Deno KV. */
+  readonly pollMs: number;
+
   /** The largest payload it can hold, in bytes. */
   readonly maxPayloadBytes: number;
 

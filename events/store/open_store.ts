@@ -9,7 +9,7 @@ import {
 import { consoleSink } from "../../core/mod.ts";
 import { Acceptance } from "./_acceptance.ts";
 import { checkStore, readLastCheck } from "./_check.ts";
-import { Claims } from "./_claims.ts";
+import { Claims, LOOK_AGAIN_MS } from "./_claims.ts";
 import { Emitter } from "./_emit.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
@@ -19,7 +19,7 @@ import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { transacting } from "./_transact.ts";
 import { answers, wake } from "./_waits.ts";
 import { corrected } from "./arrival.ts";
-import type { Engine } from "./engine.ts";
+import type { Applied, Change, Engine, Put } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { consoleRecords, scheduleNotes } from "./own_cells.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
@@ -64,10 +64,11 @@ export function createEventStore<TTx, TReader>(
   checkOptions(DOING, options, STORE_OPTIONS);
   const { retentionMs = DEFAULT_RETENTION_MS, keepPayloads, log = consoleSink } = options;
   if (keepPayloads !== undefined) checkKeepPayloads(DOING, keepPayloads, retentionMs);
+  const listeners = listenersOn(engine.place);
   const core: StoreCore<TTx> = {
-    engine,
+    engine: telling(engine, listeners),
     local: {},
-    listeners: listenersOn(engine.place),
+    listeners,
     retentionMs,
     keepPayloads: keepPayloads && { ...keepPayloads },
     log,
@@ -85,6 +86,7 @@ function storeOf(core: StoreCore): EventStore {
   return {
     db: engine.reader,
     notifier: engine.notifier,
+    pollMs: engine.pollMs,
     maxPayloadBytes: engine.limits.payloadBytes,
     room: engine.limits.room,
     retentionMs,
@@ -115,13 +117,58 @@ function storeOf(core: StoreCore): EventStore {
       if (local.listener) listeners.delete(local.listener);
       local.listener = listener;
       listeners.add(listener);
+      // If that fails, the changes of this process are told all the same.
+      await engine.listen(() => listener.wake());
+      listeners.delete(listener);
+    },
+  };
+}
+
+/** Makes an engine that tells the workers of this process when events are due by its changes. */
+function telling<TTx>(engine: Engine<TTx>, listeners: ReadonlySet<StoreListener>): Engine<TTx> {
+  function tell(time: number): void {
+    for (const listener of listeners) {
+      if (time <= engine.now()) listener.wake();
+      else if (time < Infinity) listener.onDueLater?.(time);
+    }
+  }
+  return {
+    ...engine,
+    async apply(change) {
       try {
-        await engine.listen(() => listener.wake());
-      } finally {
-        listeners.delete(listener);
+        const applied = await engine.apply(change);
+        if (applied.ok && listeners.size > 0) tell(firstDueBy(change, applied, engine.now()));
+        return applied;
+      } catch (error) {
+        // It may have been made.
+        tell(engine.now() + LOOK_AGAIN_MS);
+        throw error;
       }
     },
   };
+}
+
+/** Finds the first time at which an event is due by a change; `-Infinity` for at once, and `Infinity` for never. */
+function firstDueBy(
+  { puts, moves, leave }: Pick<Change, "puts" | "moves" | "leave">,
+  { written, head }: Extract<Applied, { readonly ok: true }>,
+  now: number,
+): number {
+  // The next events of all groups are not told, nor what the events of a batch bring.
+  const leaves = leave && (puts?.some(mayLeave) || moves?.some(({ leavesGroup }) => leavesGroup));
+  let first = leaves ? -Infinity : head?.record.dueAt ?? Infinity;
+  for (const event of written) first = Math.min(first, event?.record.dueAt ?? Infinity);
+  if (moves) {
+    for (const { afterMs } of moves) {
+      first = Math.min(first, now + (afterMs ?? Infinity));
+    }
+  }
+  return first;
+}
+
+/** Checks whether an event may be in an ordering group before its change. */
+function mayLeave({ before }: Put): boolean {
+  return !("must" in before) && before.record?.group !== null;
 }
 
 async function tidy(

@@ -155,6 +155,13 @@ export interface StoreListener {
   /** Called when events may have become due. */
   wake(): void;
   /**
+   * Called with a time at which events will be due: those that were put off, or whose leases end, by a change of this
+   * process, and the first ones that a claim has seen. What another process changes is not told.
+   *
+   * @param time Milliseconds since the epoch.
+   */
+  onDueLater?(time: number): void;
+  /**
    * Asked for room when an event is stored, with the number of bytes of it that are kept in memory: if there is any,
    * the event is stored as leased already.
    */

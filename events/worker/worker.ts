@@ -31,6 +31,12 @@ const DOING = "start the worker";
 /** Longest time for a claim. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
 
+/**
+ * Time between two looks at the clock, in milliseconds: it may be set, or the machine may have slept. It is also the time
+ * after which the schedule is read again if that has failed, or has brought events that nothing had announced.
+ */
+const TICK_MS = 1_000;
+
 /** More handlers than this in one process are a mistake, and one claim reads no more. */
 const MAX_CONCURRENCY = 10_000;
 
@@ -54,10 +60,11 @@ export interface WorkerOptions {
    */
   readonly leaseMs?: number | undefined;
   /**
-   * Time between two polls of the schedule, in milliseconds. Without a wake-up, an event is found
-   * up to this much later.
+   * Longest time between two polls of the schedule by an idle worker, in milliseconds. The worker looks as well when it
+   * is woken, when the first event is due that it knows of, and once a second while it finds events that other processes
+   * have left. So only what another process has made due without waking it is found up to this much later.
    *
-   * @default {1_000}
+   * @default {store.pollMs} 15,000 in a Deno KV. In a SQLite file, where all that others write is noticed, 300,000.
    */
   readonly pollMs?: number | undefined;
   /**
@@ -176,7 +183,7 @@ export function startWorker<TTx, TReader, TPayload = JsonObject>(
   if (typeof handler !== "function") {
     throw new TypeError(`Cannot ${DOING}: the handler must be a function, got ${met(handler)}`);
   }
-  return new StoreWorker(store, handler as unknown as EventHandler, withDefaults(options));
+  return new StoreWorker(store, handler as unknown as EventHandler, withDefaults(options, store));
 }
 
 /**
@@ -220,8 +227,9 @@ export function checkWorkerOptions(options: WorkerOptions): void {
 /** Options with their defaults. */
 type FullOptions = ReturnType<typeof withDefaults>;
 
-function withDefaults(options: WorkerOptions) {
-  const { concurrency = 10, leaseMs = 30_000, pollMs = 1_000, timeoutMs = 900_000 } = options;
+function withDefaults(options: WorkerOptions, store: Pick<EventStore, "pollMs">) {
+  const { concurrency = 10, leaseMs = 30_000, pollMs = store.pollMs, timeoutMs = 900_000 } =
+    options;
   const { onStuck, reportDead = false, retry = {}, waitForHandlerMs = 600_000 } = options;
   const { version, log = consoleSink, telemetry } = options;
   return {
@@ -243,13 +251,15 @@ class StoreWorker implements EventWorker {
   readonly #unwatch: (() => void) | undefined;
   /** Aborted once the worker has stopped, even if calls of the store are not answered. */
   readonly #ended = new AbortController();
+  readonly #nextClaim: NextClaim;
   #polls: (() => void)[] = [];
   #stopping = false;
   #woken = false;
   #resume: (() => void) | undefined;
 
   constructor(store: EventStore, handler: EventHandler, options: FullOptions) {
-    const { concurrency, leaseMs, timeoutMs, log, telemetry } = options;
+    const { concurrency, leaseMs, pollMs, timeoutMs, log, telemetry } = options;
+    this.#nextClaim = new NextClaim(pollMs);
     const timer = new SharedTimer();
     const settling = new Timeouts(leaseMs, timer);
     const renewals = new Timeouts(leaseMs * RENEWAL, timer);
@@ -266,7 +276,8 @@ class StoreWorker implements EventWorker {
     const { reserve, cancel } = this.#queue;
     const count = telemetry?.countStep.bind(telemetry);
     this.#upkeep = new Upkeep({ store, leaseMs, log, signal, count, wake });
-    const listening = store.listen({ wake, reserve, onCancelRequested: cancel, count });
+    const onDueLater = (time: number) => this.#lookAt(time);
+    const listening = store.listen({ wake, onDueLater, reserve, onCancelRequested: cancel, count });
     listening.catch((error) => writeLog(log, "error", "notifier failed", { error }));
     this.noted = this.#versions.begin();
     this.#loop = this.#run();
@@ -306,9 +317,20 @@ class StoreWorker implements EventWorker {
   }
 
   readonly #wake = (): void => {
+    this.#nextClaim.setDue();
+    this.#interrupt();
+  };
+
+  /** Has the schedule read at a time, if not before. */
+  #lookAt(time: number): void {
+    if (this.#nextClaim.setFor(time)) this.#interrupt();
+  }
+
+  /** Ends the pause, or leaves the next one out. */
+  #interrupt(): void {
     this.#woken = true;
     this.#resume?.();
-  };
+  }
 
   async #run(): Promise<void> {
     await this.noted;
@@ -316,17 +338,27 @@ class StoreWorker implements EventWorker {
       this.#versions.keep();
       this.#upkeep.run();
       this.#queue.returnStale();
-      const polls = this.#polls.splice(0);
-      // What is given back during a claim may be due, and that claim does not see it.
-      const hadJobs = this.#queue.hasJobs;
       const limit = this.#queue.toClaim;
-      if (limit > 0) await this.#claim(limit);
-      if (hadJobs || !this.#queue.isEmpty) this.#polls.push(...polls);
-      else for (const resolve of polls) resolve();
+      if (limit > 0 && this.#isTimeToLook) await this.#look(limit);
       // After a full claim more may be due; otherwise nothing is until something happens.
-      if (!this.#queue.isBehind || limit <= 0) await this.#pause();
+      if (limit <= 0) await this.#pause(this.#nextClaim.tickMs);
+      else if (!this.#queue.isBehind) await this.#pause(this.#nextClaim.leftMs);
     }
     for (const resolve of this.#polls.splice(0)) resolve();
+  }
+
+  get #isTimeToLook(): boolean {
+    return this.#queue.isBehind || this.#nextClaim.isDue || this.#polls.length > 0;
+  }
+
+  /** Claims what is due. Those who wait for that are told once nothing was, and nothing runs. */
+  async #look(limit: number): Promise<void> {
+    const polls = this.#polls.splice(0);
+    // What is given back during a claim may be due, and that claim does not see it.
+    const hadJobs = this.#queue.hasJobs;
+    await this.#claim(limit);
+    if (hadJobs || !this.#queue.isEmpty) this.#polls.push(...polls);
+    else for (const resolve of polls) resolve();
   }
 
   async #claim(limit: number): Promise<void> {
@@ -334,9 +366,12 @@ class StoreWorker implements EventWorker {
     const takeOver = !this.#upkeep.hasClockJumped();
     const { holds } = this.#queue;
     const endClaim = this.#queue.beginClaim(limit);
+    this.#nextClaim.begin();
     const claiming = this.#store.claim({ limit, owner: this.#owner, leaseMs, takeOver, holds });
     try {
-      endClaim(await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal));
+      const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
+      this.#nextClaim.end(leases.length > 0);
+      endClaim(leases);
     } catch (error) {
       endClaim([]);
       if (!this.#ended.signal.aborted) writeLog(log, "error", "claim failed", { error });
@@ -360,15 +395,74 @@ class StoreWorker implements EventWorker {
     this.#upkeep.stop();
   }
 
-  async #pause(): Promise<void> {
+  async #pause(ms: number): Promise<void> {
     if (!this.#woken) {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#resume = resolve;
-      const timer = setTimeout(resolve, this.#options.pollMs);
+      const timer = setTimeout(resolve, ms);
       await promise;
       clearTimeout(timer);
       this.#resume = undefined;
     }
     this.#woken = false;
+  }
+}
+
+/**
+ * The time of the next claim: when the worker is woken, when the first event is due that it knows of, or after a while.
+ *
+ * That while is a second after a claim that has found events, and doubles with each one that has found none: another
+ * process that has more than it can take does not always wake this one.
+ */
+class NextClaim {
+  /** Longest time until the worker looks at the clock, in milliseconds. */
+  readonly tickMs: number;
+  readonly #pollMs: number;
+  #afterMs: number;
+  /** Time of the next claim by the monotonic clock. */
+  #at = -Infinity;
+  /** First time at which an event is due, milliseconds since the epoch. */
+  #dueAt = Infinity;
+
+  /** @param pollMs The longest time between two claims, in milliseconds. */
+  constructor(pollMs: number) {
+    this.#pollMs = pollMs;
+    this.tickMs = Math.min(TICK_MS, pollMs);
+    this.#afterMs = this.tickMs / 2;
+  }
+
+  get isDue(): boolean {
+    return performance.now() >= this.#at || Date.now() >= this.#dueAt;
+  }
+
+  /** Time until the worker looks again, in milliseconds: at the schedule, or only at the clock. */
+  get leftMs(): number {
+    const ms = Math.min(this.tickMs, this.#at - performance.now(), this.#dueAt - Date.now());
+    // `setTimeout` cuts off parts of a millisecond.
+    return Math.max(0, Math.ceil(ms));
+  }
+
+  /** Makes it now. */
+  setDue(): void {
+    this.#at = -Infinity;
+  }
+
+  /** Makes it the time at which an event is due, if that is sooner. Returns false if it is not. */
+  setFor(time: number): boolean {
+    if (time >= this.#dueAt) return false;
+    this.#dueAt = time;
+    return true;
+  }
+
+  /** Notes that a claim begins, which finds all that is due by now. If it fails, the next one is soon. */
+  begin(): void {
+    this.#dueAt = Infinity;
+    this.#at = performance.now() + this.tickMs;
+  }
+
+  /** Notes that a claim has ended. The worker may have been woken meanwhile. */
+  end(hasFound: boolean): void {
+    this.#afterMs = hasFound ? this.tickMs : Math.min(this.#pollMs, 2 * this.#afterMs);
+    if (this.#at !== -Infinity) this.#at = performance.now() + this.#afterMs;
   }
 }

@@ -9,16 +9,23 @@ import { type AppProcess, startProcess } from "./_process.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
-/** Time that an event of another process may wait. Through the KV's own queue it is up to 60 s. */
-const OTHER_PROCESS_MS = 2_000;
+/** Time that an event of another process may wait where the KV can be watched: a remote one. */
+const WATCHED_MS = 2_000;
+
+/** The same in a file. Through the KV's own queue it is up to 60 s, and an idle worker looks each 15 s. */
+const POLLED_MS = 16_000;
 
 const EVENTS = 200;
 
 /** Runs a test on each KV that processes can share. */
-function testShared(name: string, fn: (kv: string) => Promise<void>, missing?: string): void {
-  const onFile = () => withFolder((folder) => fn(`${folder}/kv.db`));
+function testShared(
+  name: string,
+  fn: (kv: string, withinMs: number) => Promise<void>,
+  missing?: string,
+): void {
+  const onFile = () => withFolder((folder) => fn(`${folder}/kv.db`, POLLED_MS));
   testWith(NEEDS, `${name} [file]`, onFile, missing);
-  testDenokv(NEEDS, `${name} [denokv]`, fn, missing);
+  testDenokv(NEEDS, `${name} [denokv]`, (kv) => fn(kv, WATCHED_MS), missing);
 }
 
 /**
@@ -48,16 +55,19 @@ async function deliverAll(apps: readonly AppProcess[], ids: readonly string[]): 
 
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => `d${i}`);
 
-testShared("an event taken in by another process is handled within 2 s", async (kv) => {
-  await using intake = await startProcess({ kv, worker: false });
-  await using worker = await startProcess({ kv });
-  for (const id of numbered(3)) {
-    await assertWithin(OTHER_PROCESS_MS, async (attempt) => {
-      assertEquals(await intake.deliver(`${id}-${attempt}`), 200);
-      return await until(() => worker.count("end", `${id}-${attempt}`) === 1, 20_000);
-    });
-  }
-});
+testShared(
+  "an event taken in by another process is handled within 2 s, or 16 s",
+  async (kv, ms) => {
+    await using intake = await startProcess({ kv, worker: false });
+    await using worker = await startProcess({ kv });
+    for (const id of numbered(3)) {
+      await assertWithin(ms, async (attempt) => {
+        assertEquals(await intake.deliver(`${id}-${attempt}`), 200);
+        return await until(() => worker.count("end", `${id}-${attempt}`) === 1, 30_000);
+      });
+    }
+  },
+);
 
 testBusy("two processes handle each event once", async (kv) => {
   await using first = await startProcess({ kv });

@@ -31,9 +31,9 @@ export async function readDuePage(
 ): Promise<DuePage> {
   if (options.limit === 0) return { ...NO_EVENTS, next: await schedule.first() };
   for (let { cursor: from } = options;;) {
-    const { entries, cursor } = await schedule.page({ ...options, cursor: from });
+    const { entries, cursor, next } = await schedule.page({ ...options, cursor: from });
     const shared = entries.filter(({ value }) => isShared(value));
-    if (shared.length === 0) return { ...await readNamed(parts, entries), cursor };
+    if (shared.length === 0) return { ...await readNamed(parts, entries), cursor, next };
     for (const entry of shared) await takeApart(parts, entry);
     // The entries of their own are in the order of the events' ids.
     from = backBefore(from, shared[0]!);

@@ -84,6 +84,8 @@ export interface SchedulePage {
   readonly entries: readonly DueEntry[];
   /** Beginning of the next part; undefined if this is the last one. */
   readonly cursor: string | undefined;
+  /** Time of the first entry behind the last part; null if there is none. */
+  readonly next?: number | null;
 }
 
 /** An event that is named by the schedule. */
@@ -130,17 +132,21 @@ export class Schedule {
     return this.#list(this.#parts.keys.dueBetween(time + 1, Infinity), BATCH_SIZE);
   }
 
-  /** Reads some of the entries up to and including a time, and where to go on. */
+  /** Reads some of the entries up to and including a time, and where to go on, or the time of the first one behind. */
   async page({ until, limit, cursor }: Parameters<Engine["due"]>[0]): Promise<SchedulePage> {
-    const { keys } = this.#parts;
-    const whole = keys.dueBetween(-Infinity, until + 1);
+    const { kv, keys } = this.#parts;
+    const whole = keys.dueBetween(-Infinity, Infinity);
     const selector = cursor === undefined ? whole : { ...whole, start: behind(keys, cursor) };
     const entries: DueEntry[] = [];
-    for await (const entry of this.#list(selector, Math.min(limit + 1, BATCH_SIZE))) {
+    for await (const entry of list(kv, selector, { batchSize: Math.min(limit + 1, BATCH_SIZE) })) {
+      const at = Number(entry.key.at(-2));
+      if (at > until) return { entries, cursor: undefined, next: at };
+      const readable = await this.#readable(entry);
+      if (!readable) continue;
       if (entries.length >= limit) return { entries, cursor: cursorAt(entries.at(-1)!) };
-      entries.push(entry);
+      entries.push(readable);
     }
-    return { entries, cursor: undefined };
+    return { entries, cursor: undefined, next: null };
   }
 
   /** Reads the time of the first entry; null if there is none. */
@@ -152,9 +158,13 @@ export class Schedule {
 
   async *#list(selector: Deno.KvListSelector, batchSize: number): AsyncGenerator<DueEntry> {
     for await (const entry of list(this.#parts.kv, selector, { batchSize })) {
-      const readable = readableEntry(entry) ?? await this.#find(entry);
+      const readable = await this.#readable(entry);
       if (readable) yield readable;
     }
+  }
+
+  async #readable(entry: ListedEntry): Promise<DueEntry | undefined> {
+    return readableEntry(entry) ?? await this.#find(entry);
   }
 
   /** Makes the entry of an event anew from its record. */

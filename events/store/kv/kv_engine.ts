@@ -19,6 +19,12 @@ import { ScheduleRepair } from "./_schedule_repair.ts";
 export type KvEngine = Engine<Deno.AtomicOperation, Deno.Kv>;
 
 /**
+ * Longest time between two looks of an idle worker at the schedule. Another process's worker takes what it stores
+ * without a word to the others, and a queue's message reaches another process up to a minute later.
+ */
+const POLL_MS = 15_000;
+
+/**
  * Opens the engine of a Deno KV.
  *
  * @param kv The KV. The engine does not close it.
@@ -44,6 +50,7 @@ export function engineOf(parts: StoreParts): KvEngine {
   return {
     name: "kv",
     notifier: notifier.kind,
+    pollMs: POLL_MS,
     limits: limitsOf(keys),
     reader,
     place: placeOf(kv, namespace!),
@@ -60,6 +67,7 @@ export function engineOf(parts: StoreParts): KvEngine {
     payload: (ref, of) => loadPayload(parts, ref, of),
     cells: (wanted) => readCells(parts, wanted),
     list: (begin, options) => listCells(parts, begin, options),
+    whenStored: () => Promise.resolve(),
     listen: (wake) => notifier.listen(wake),
     tidy: (what) => tidy(parts, repair, what),
     check: (options) => new StoreCheck(parts, options).pages(),

@@ -17,7 +17,17 @@ import { encodeCellKey } from "./_cell_key.ts";
 import { nameOf, readCell } from "./_cells.ts";
 import { type Connection, LostTransactionError } from "./_connection.ts";
 import type { Guard, SqliteTx } from "./_guard.ts";
-import { COLUMNS, eventOf, type EventRow, findRow, firstOf } from "./_rows.ts";
+import { changeOneEvent } from "./_one_event.ts";
+import {
+  COLUMNS,
+  eventOf,
+  type EventRow,
+  findRow,
+  firstOf,
+  forgetAt,
+  INLINE_BYTES,
+  insertEvent,
+} from "./_rows.ts";
 
 /** Size of the parts of a payload, in bytes. */
 const PART_BYTES = 256 * 1024;
@@ -54,6 +64,8 @@ export function makeChange(
   change: Change<SqliteTx>,
   at: { readonly now: number; readonly version: Version; readonly guard: Guard },
 ): Applied {
+  const made = changeOneEvent(db, change as Change, at);
+  if (made) return made;
   const making = new ChangeMaking(db, change as Change, at.now, at.version);
   const refused = making.check();
   if (refused) return refused;
@@ -243,56 +255,77 @@ class ChangeMaking {
 
   /** Writes an event, and what follows for its payload. */
   #write(put: Writing, row: EventRow | undefined, after: EventRecord | null): Stored | null {
-    const payload = after?.payload ?? put.keeps;
-    const old = row?.payload;
-    if (old && old !== payload?.id) this.#deletePayload(old);
+    const body = this.#placePayload(put, row, after);
     if (!after) {
       if (row) this.#db.run("delete from event where seq = ?", row.seq);
       return null;
     }
-    if (put.body) addPayload(this.#db, payload!.id, put.body);
-    else if (payload && payload.id !== old) this.#takeUpload(payload.id);
-    if (row) this.#update(put, row, after);
-    else this.#insert(put, after);
+    const payload = body === null ? after.payload?.id : undefined;
+    if (row) this.#update(put, row, after, { body, payload });
+    else this.#insert(put, after, { body: body ?? null, payload });
     return { record: after, version: this.#version };
   }
 
-  #insert(put: Writing, after: EventRecord): void {
-    const { group } = after;
-    this.#db.run(
-      `insert into event (id, received_at, state, own_due_at, other_due_at, group_key, position, payload, settled_at,
-        forget_at, version, record) values (?, ?, ?, ?, null, ?, ?, ?, ?, ?, ?, ?)
-      on conflict (id) do update set received_at = excluded.received_at, state = excluded.state,
-        own_due_at = excluded.own_due_at, other_due_at = null, group_key = excluded.group_key,
-        position = excluded.position, payload = excluded.payload, settled_at = excluded.settled_at,
-        forget_at = excluded.forget_at, version = excluded.version, record = excluded.record`,
-      ...[after.id, after.receivedAt, after.state, after.dueAt],
-      ...(put.joins === undefined || !group ? [null, null] : [group.key, group.position]),
-      ...[after.payload?.id ?? null, after.settledAt, this.#forgetAt(put, after)],
-      ...[this.#version, JSON.stringify(after)],
-    );
+  /** Puts a payload into its place. Returns what the row gets: undefined if it has its payload already, null for none. */
+  #placePayload(
+    { body, keeps }: Writing,
+    row: EventRow | undefined,
+    after: EventRecord | null,
+  ): Bytes | null | undefined {
+    const { id } = after?.payload ?? keeps ?? {};
+    if (row?.payload && row.payload !== id) this.#deletePayload(row.payload);
+    if (id === undefined || id === row?.payload) return null;
+    if (body) {
+      if (after?.payload && body.byteLength <= INLINE_BYTES) return body;
+      addPayload(this.#db, id, body);
+    } else if (row?.payload === null && eventOf(row).record?.payload?.id === id) {
+      if (after?.payload) return undefined;
+      this.#takeOut(row, id);
+    } else if (after) this.#takeUpload(id);
+    return null;
   }
 
-  #update(put: Writing, row: EventRow, after: EventRecord): void {
-    const isOther = put.via !== undefined && row.other_due_at !== null &&
-      row.other_due_at <= put.via.at;
+  #insert(
+    { joins, forMs }: Writing,
+    record: EventRecord,
+    place: { readonly body: Bytes | null; readonly payload: string | undefined },
+  ): void {
+    const [now, version] = [this.#now, this.#version];
+    const forget_at = forgetAt(record, now, forMs);
+    const isInGroup = joins !== undefined;
+    insertEvent(this.#db, { record, version, forget_at, isInGroup, ...place }, "replace");
+  }
+
+  #update(
+    { via, joins, forMs }: Writing,
+    row: EventRow,
+    after: EventRecord,
+    { body, payload = null! }: {
+      readonly body: Bytes | null | undefined;
+      readonly payload: string | undefined;
+    },
+  ): void {
+    const isOther = via !== undefined && row.other_due_at !== null && row.other_due_at <= via.at;
     // A record may name a position that a move has taken from it: only joining gives one.
-    const isIn = put.joins !== undefined || !leaves(row, after);
-    const [key, position] = put.joins === undefined
+    const isIn = joins !== undefined || !leaves(row, after);
+    const [key, position] = joins === undefined
       ? [row.group_key, row.position]
       : [after.group!.key, after.group!.position];
     this.#db.run(
       `update event set received_at = ?, state = ?, own_due_at = ?, other_due_at = ?, group_key = ?, position = ?,
-        payload = ?, settled_at = ?, forget_at = ?, version = ?, record = ? where seq = ?`,
+        payload = ?, settled_at = ?, forget_at = ?, version = ?, record = ?
+        ${body === undefined ? "" : ", body = ?"} where seq = ?`,
       ...[after.receivedAt, after.state, after.dueAt, isOther ? null : row.other_due_at],
       ...(isIn ? [key, position] : [null, null]),
-      ...[after.payload?.id ?? null, after.settledAt, this.#forgetAt(put, after)],
-      ...[this.#version, JSON.stringify(after), row.seq],
+      ...[payload, after.settledAt, forgetAt(after, this.#now, forMs)],
+      ...[this.#version, JSON.stringify(after), ...(body === undefined ? [] : [body]), row.seq],
     );
   }
 
-  #forgetAt({ forMs }: Writing, { state }: EventRecord): number | null {
-    return state === "done" && forMs !== undefined ? this.#now + forMs : null;
+  /** Takes a payload that is kept out of the row of its event. */
+  #takeOut({ seq }: EventRow, id: string): void {
+    const sql = "insert into payload (id, part, body) select ?, 0, body from event where seq = ?";
+    this.#db.run(sql, id, seq);
   }
 
   #takeUpload(id: string): void {

@@ -36,6 +36,7 @@ export class Connection {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
   #isClosed = false;
+  #commits = 0;
 
   constructor(db: DatabaseSync) {
     this.#db = db;
@@ -79,6 +80,20 @@ export class Connection {
 
   commit(): void {
     this.run("commit");
+    this.#commits++;
+  }
+
+  /**
+   * Returns a number that changes when another connection has written, in this process or another one:
+   * https://sqlite.org/pragma.html#pragma_data_version.
+   */
+  get foreignVersion(): number {
+    return this.one<{ data_version: number }>("pragma data_version")!.data_version;
+  }
+
+  /** Returns a text that changes when any connection has written. No table is read for it. */
+  get contentVersion(): string {
+    return `${this.foreignVersion}-${this.#commits}`;
   }
 
   /** Ends a transaction without a change, if there is one still: some errors end it by themselves. */

@@ -1,5 +1,4 @@
 import { dirname } from "node:path";
-import { sleep } from "../../../core/timeouts.ts";
 import { consoleSink, type LogSink } from "../../../core/mod.ts";
 import { Connection } from "./_connection.ts";
 import { Disk } from "./_disk.ts";
@@ -29,7 +28,7 @@ export interface SqliteFile {
    * @throws {Error} If the last try has failed.
    */
   check(): void;
-  /** Calls back when another connection has written. Resolves when the file is closed. */
+  /** Calls back within 250 ms when another connection has written. Resolves when the file is closed. */
   listen(wake: () => void): Promise<void>;
   /** Closes it. Unless a Worker is at it, it is closed before this returns. */
   close(): Promise<void>;
@@ -138,21 +137,32 @@ class OpenFile implements SqliteFile {
     this.#disk?.check();
   }
 
-  async listen(wake: () => void): Promise<void> {
+  listen(wake: () => void): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
     const { signal } = this.#closing;
-    let seen = this.#dataVersion;
-    while (!signal.aborted) {
-      await sleep(LOOK_MS, signal).catch(() => {});
-      if (signal.aborted) return;
-      const version = this.#dataVersion;
+    if (signal.aborted) return Promise.resolve();
+    let seen = this.#foreignVersion();
+    const timer = setInterval(() => {
+      const version = this.#foreignVersion();
       if (version !== seen) wake();
       seen = version;
-    }
+    }, LOOK_MS);
+    // It ends with whatever else keeps the process alive.
+    Deno.unrefTimer(timer);
+    signal.addEventListener("abort", () => {
+      clearInterval(timer);
+      resolve();
+    }, { once: true });
+    return promise;
   }
 
-  /** Changes when another connection has written: https://sqlite.org/pragma.html#pragma_data_version. */
-  get #dataVersion(): number {
-    return this.db.one<{ data_version: number }>("pragma data_version")!.data_version;
+  /** Returns the version of what others have written; undefined while the file cannot be read. */
+  #foreignVersion(): number | undefined {
+    try {
+      return this.db.foreignVersion;
+    } catch {
+      return undefined;
+    }
   }
 
   async close(): Promise<void> {

@@ -45,8 +45,15 @@ export function readingEvents(
     // deno-lint-ignore require-await
     count: async (max, signal) => reads.count(max, signal),
     // deno-lint-ignore require-await
-    payload: async ({ id }) => readPayload(db, id),
+    payload: async ({ id }, of) => readInRow(db, id, of) ?? readPayload(db, id),
   };
+}
+
+/** Reads a payload that is in the row of its event. */
+function readInRow(db: Connection, id: string, of: EventRef): Bytes | undefined {
+  const sql =
+    "select body from event where id = ? and body is not null and record ->> '$.payload.id' = ?";
+  return db.one<{ body: Bytes }>(sql, of.id, id)?.body;
 }
 
 /** Reads a payload, or what is there of it. */
@@ -88,8 +95,8 @@ class EventReads {
   due({ until, limit, cursor }: DueOptions): DuePage {
     if (limit === 0) return { events: [], bodies: Promise.resolve([]), next: this.#nextDueAt() };
     const [at, id] = cursor === undefined ? [-Infinity, ""] : placeIn(cursor);
-    const rows = this.#db.all<EventRow>(
-      `select ${COLUMNS} from event where due_at <= ? and (due_at, id) > (?, ?) order by due_at, id limit ?`,
+    const rows = this.#db.all<EventRow & { readonly body: Bytes | null }>(
+      `select ${COLUMNS}, body from event where due_at <= ? and (due_at, id) > (?, ?) order by due_at, id limit ?`,
       ...[until, at, id, limit],
     );
     const events = rows.map((row): Due => ({
@@ -101,9 +108,12 @@ class EventReads {
     return {
       events,
       bodies: Promise.resolve(
-        rows.map(({ payload }) => payload === null ? undefined : this.#small(payload)),
+        rows.map(({ body, payload }) =>
+          body ?? (payload === null ? undefined : this.#small(payload))
+        ),
       ),
       cursor: last && `${last.due_at}:${last.id}`,
+      next: last ? undefined : this.#nextDueAt(until),
     };
   }
 
@@ -113,10 +123,11 @@ class EventReads {
     return this.#db.one<{ body: Bytes }>(sql, payload)?.body;
   }
 
-  #nextDueAt(): number | null {
-    // min(due_at) would read all events: SQLite does not use an index of a part of them for that.
-    const sql = "select due_at as at from event where due_at is not null order by due_at limit 1";
-    return this.#db.one<{ at: number }>(sql)?.at ?? null;
+  /** Reads the first time after another at which an event is due. */
+  #nextDueAt(after = -Infinity): number | null {
+    // min(due_at) without a condition would read all events: SQLite uses no index of a part of them for that.
+    const sql = "select min(due_at) as at from event where due_at > ?";
+    return this.#db.one<{ at: number | null }>(sql, after)!.at;
   }
 
   group(key: string, { from, limit, onlyPositions = false }: GroupOptions): Group {

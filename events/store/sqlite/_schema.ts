@@ -18,11 +18,14 @@ create table event (
   due_at integer as (coalesce(min(own_due_at, other_due_at), own_due_at, other_due_at)),
   group_key text,
   position integer,
+  -- Its payload in the table payload, if that is too large for the row, was uploaded, or was kept.
   payload text,
   settled_at integer,
   forget_at integer,
   version text not null,
   record text not null,
+  -- Its payload, if that is small.
+  body blob,
   type text as (record ->> '$.type'),
   action text as (record ->> '$.action'),
   source text as (record ->> '$.source'),

@@ -1,10 +1,13 @@
 import type { CheckedPage, Engine, StoreFinding, Tidying, Version } from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
 import type { Connection } from "./_connection.ts";
-import { COLUMNS, eventOf, type EventRow, firstOf } from "./_rows.ts";
+import { COLUMNS, eventOf, type EventRow, findRow, firstOf } from "./_rows.ts";
 
 /** The number of rows that a step of upkeep reads, or deletes. */
 const PAGE = 200;
+
+/** Time between two looks for what is forgotten, in milliseconds: nobody finds it any more, and it only takes space. */
+const FORGET_MS = 300_000;
 
 /** A text that comes after each id. */
 const BEHIND_ALL_IDS = "\u{10ffff}";
@@ -28,19 +31,25 @@ export class Upkeep {
 
   /** The time in the schedule up to which the last look with a limit has come. */
   #looked = -Infinity;
+  /** Version of the content in which no time is wrong. */
+  #rightIn: string | undefined;
+  /** Time of the next look for what is forgotten, by the monotonic clock. */
+  #forgetAt = -Infinity;
 
   constructor(parts: UpkeepParts) {
     this.#parts = parts;
   }
 
-  async tidy({ uploadsOlderThanMs, times }: Tidying): ReturnType<Engine["tidy"]> {
+  async tidy({ uploadsOlderThanMs, times, groups = false }: Tidying): ReturnType<Engine["tidy"]> {
     const { now } = this.#parts;
-    await this.#deleteAll("event", "seq", "forget_at <= ?", now());
-    await this.#deleteAll("cell", "key", "forget_at <= ?", now());
+    if (performance.now() >= this.#forgetAt) {
+      this.#forgetAt = performance.now() + FORGET_MS;
+      await this.#deleteAll("event", "seq", "forget_at <= ?", now());
+      await this.#deleteAll("cell", "key", "forget_at <= ?", now());
+    }
     return {
       times: times ? await this.#correctTimes(times) : 0,
-      // A position is a column of its event: nothing of a group can be left over.
-      groups: 0,
+      groups: groups ? await this.#repairGroups() : 0,
       uploads: uploadsOlderThanMs === undefined
         ? 0
         : await this.#deleteAll("payload", "rowid", "uploaded_at < ?", now() - uploadsOlderThanMs),
@@ -64,13 +73,50 @@ export class Upkeep {
   }
 
   /**
+   * Deletes groups without events, and makes the first event of any other one due that is not: somebody may have deleted
+   * or changed rows by hand.
+   */
+  async #repairGroups(): Promise<number> {
+    const { db, write } = this.#parts;
+    const page = `select key from ordering_group where key > ? order by key limit ${PAGE}`;
+    const empty = `key in (${page}) and not exists (select 1 from event where group_key = key)`;
+    const first =
+      `(select seq from event where group_key = page.key order by position limit 1) from (${page}) as page`;
+    for (let [repaired, after] = [0, ""];;) {
+      const last = db.all<{ key: string }>(page, after).at(-1);
+      if (!last) return repaired;
+      const from = after;
+      repaired += await write(() => {
+        const firsts = db.all<EventRow>(
+          `select ${COLUMNS} from event where due_at is null and seq in (select ${first})`,
+          from,
+        );
+        for (const row of firsts) this.#makeDue(row, eventOf(row).record);
+        return firsts.length + db.run(`delete from ordering_group where ${empty}`, from);
+      });
+      after = last.key;
+    }
+  }
+
+  /** Makes an event due by the time of its record, or now if it has none: whoever claims it changes its record. */
+  #makeDue({ seq }: EventRow, record: EventRecord | undefined): void {
+    const { db, now } = this.#parts;
+    const own = record?.dueAt ?? null;
+    const other = own === null ? now() : null;
+    db.run("update event set own_due_at = ?, other_due_at = ? where seq = ?", own, other, seq);
+  }
+
+  /**
    * Looks at events that are due later, and corrects the times that a wrong clock has made. With a limit, more of which
    * may have the time of the last one, it goes on where the last look has ended, and to the end if it finds one: a clock
    * is seldom wrong once.
    */
   async #correctTimes({ reads, corrected }: NonNullable<Tidying["times"]>): Promise<number> {
     const { db, now, write } = this.#parts;
-    let at = reads === Infinity ? now() : Math.max(now(), this.#looked);
+    const version = db.contentVersion;
+    if (reads !== Infinity && version === this.#rightIn) return 0;
+    const isWhole = reads === Infinity || this.#looked < now();
+    let at = isWhole ? now() : this.#looked;
     let [id, changed, read] = [BEHIND_ALL_IDS, 0, 0];
     this.#looked = -Infinity;
     while (true) {
@@ -88,7 +134,9 @@ export class Upkeep {
         if (this.#isTooLate(row, corrected)) wrong.push(row);
       }
       if (wrong.length > 0) changed += await write(() => this.#correct(wrong, corrected));
-      if (rows.length < PAGE) return changed;
+      if (rows.length >= PAGE) continue;
+      if (isWhole && changed === 0) this.#rightIn = version;
+      return changed;
     }
   }
 
@@ -111,9 +159,10 @@ export class Upkeep {
           where seq = ? and version = ?`,
           ...[after.dueAt, newVersion(), JSON.stringify(after), row.seq, row.version],
         )
+        // A move may have taken its own time from it.
         : db.run(
-          "update event set other_due_at = null where seq = ? and version = ?",
-          ...[row.seq, row.version],
+          "update event set own_due_at = ?, other_due_at = null where seq = ? and version = ?",
+          ...[record.dueAt, row.seq, row.version],
         );
     }
     return number;
@@ -153,12 +202,20 @@ export class Upkeep {
     record: EventRecord,
     foundAgain: CheckOptions["foundAgain"],
   ): Promise<boolean> {
-    const { now, newVersion, write } = this.#parts;
-    const after = foundAgain(record, now());
-    const sql = `update event set state = ?, own_due_at = ?, version = ?, record = ?
-      where seq = ? and version = ? and due_at is null`;
-    const values = [after.state, after.dueAt, newVersion(), JSON.stringify(after)];
-    return await write((db) => db.run(sql, ...values, row.seq, row.version)) > 0;
+    const { db, now, newVersion, write } = this.#parts;
+    return await write(() => {
+      const { version, due_at } = findRow(db, row.id, now()) ?? {};
+      if (version !== row.version || due_at !== null) return false;
+      if (row.group_key !== null) this.#makeDue(row, record);
+      else {
+        const after = foundAgain(record, now());
+        db.run(
+          "update event set state = ?, own_due_at = ?, version = ?, record = ? where seq = ?",
+          ...[after.state, after.dueAt, newVersion(), JSON.stringify(after), row.seq],
+        );
+      }
+      return true;
+    });
   }
 }
 

@@ -25,6 +25,12 @@ const LIMITS: Limits = {
   together: (events) => events.length,
 };
 
+/**
+ * Longest time between two looks of an idle worker at the schedule: all that other connections write is noticed, so
+ * that nothing is left to be found.
+ */
+const POLL_MS = 300_000;
+
 type SqliteChange = Change<SqliteTx>;
 
 /**
@@ -60,6 +66,7 @@ export function openSqliteEngine(
   return {
     name: "sqlite",
     notifier: "watch",
+    pollMs: POLL_MS,
     limits: LIMITS,
     reader: guard.reader,
     place,
@@ -75,6 +82,8 @@ export function openSqliteEngine(
     ...readingCells(db, now),
     upload: ({ id }, body) =>
       commits.run({ isIntake: true, run: () => addPayload(db, id, body, now()) }),
+    // The sync that follows is that of all commits, also of other processes.
+    whenStored: () => commits.run({ isIntake: true, run: () => {} }),
     listen: (wake) => file.listen(wake),
     tidy: (what) => upkeep.tidy(what),
     check: (options) => upkeep.check(options),

@@ -1,3 +1,9 @@
+import { openEventStore } from "../../../events/mod.ts";
+import { deleteUploads } from "../store/_tidying.ts";
+import type { HandlerEffects } from "../store/engines/_engine.ts";
+import { keysOf } from "../store/kv/_keys.ts";
+import { valueAt } from "../store/kv/_values.ts";
+import { attempt, never, type SimulatedPlace, wakeSome, type Written } from "./_simulated_place.ts";
 import type { Simulation } from "./_simulation.ts";
 
 /** A KV as one process sees it. */
@@ -6,12 +12,6 @@ export interface SimulatedKv {
   /** Cuts the process off: no call of it reaches the KV any more, and no answer comes back. */
   cut(): void;
 }
-
-/** Faults of a KV's calls: a call does nothing, or does all of it and its answer is lost. */
-const FAULTS = ["locked", "lost", "unheard", "hanging", "done and hanging"] as const;
-
-/** Share of the wake-ups after a commit that reach another process. */
-const HEARD = 0.5;
 
 /**
  * Makes the view of a KV that a process has in a simulation: each of its calls waits for its turn, and at
@@ -35,26 +35,14 @@ export function simulateKv(
   let isCut = false;
 
   const call = <T>(execute: () => Promise<T>): Promise<T> =>
-    simulation.turn(() => Promise.resolve(attempt(execute))).then((result) => result());
-
-  /** Executes a call, and makes of it what the process hears. */
-  async function attempt<T>(execute: () => Promise<T>): Promise<() => T | Promise<T>> {
-    const never = () => new Promise<never>(() => {});
-    if (isCut) return never;
-    const fault = simulation.random() < faultRate ? simulation.oneOf(FAULTS) : undefined;
-    if (fault === "hanging") return never;
-    if (fault === "locked") return throwing("database is locked");
-    if (fault === "lost") return throwing("The call was lost");
-    const result = await execute().then((value) => () => value, (error) => throwing(error));
-    if (fault === "done and hanging") return never;
-    return fault === "unheard" ? throwing("The answer was lost") : result;
-  }
+    simulation.turn(() => isCut ? Promise.resolve(never) : attempt(execute, simulation, faultRate))
+      .then((result) => result());
 
   async function commit(operation: Deno.AtomicOperation) {
     const result = await operation.commit();
     if (result.ok) {
       onCommit(result.versionstamp);
-      for (const wake of watchers) if (simulation.random() < HEARD) wake();
+      wakeSome(watchers, simulation.random);
     }
     return result;
   }
@@ -97,8 +85,68 @@ export function simulateKv(
   return { kv: view, cut: () => void (isCut = true) };
 }
 
-function throwing(error: unknown): () => never {
-  return () => {
-    throw error instanceof Error ? error : new Error(String(error));
+/** Kinds of the entries that lead to events. */
+const LEADING = ["due", "lane", "place", "dead"] as const;
+
+/** Opens an empty KV in a simulation. */
+export async function openSimulatedKv(
+  simulation: Simulation,
+  effectsIn: (kv: Deno.Kv) => HandlerEffects,
+): Promise<SimulatedPlace> {
+  const kv = await Deno.openKv(":memory:");
+  const watchers = new Set<() => void>();
+  // The step in which each version of the KV came about.
+  const steps = new Map<string, number>();
+  const note = (versionstamp: string) => void steps.set(versionstamp, simulation.step);
+  return {
+    effects: effectsIn(kv),
+    open: () => openEventStore(kv, { notifier: "watch" }),
+    async process({ faultRate, repeatRate, keepPayloads }) {
+      const view = simulateKv(kv, simulation, faultRate, watchers, note, repeatRate);
+      const options = { notifier: "watch", keepPayloads, log: () => {} } as const;
+      return { store: await openEventStore(view.kv, options), cut: view.cut };
+    },
+    written: (beginning) => Array.fromAsync(kv.list({ prefix: [beginning] }), writtenIn),
+    async lose() {
+      const keys = await keysOf(kv, simulation.oneOf(LEADING));
+      if (keys.length > 0) await kv.delete(simulation.oneOf(keys));
+    },
+    leftovers: () => leftoversIn(kv),
+    [Symbol.asyncDispose]: () => Promise.resolve(kv.close()),
   };
+
+  function writtenIn({ key, value, versionstamp }: Deno.KvEntry<unknown>): Written {
+    return {
+      name: String(key[1]),
+      value: value instanceof Deno.KvU64 ? Number(value.value) : value as string,
+      step: steps.get(versionstamp)!,
+    };
+  }
+}
+
+/** Purges all events of a KV once nothing is due any more, and tells what is left then. */
+async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
+  const store = await openEventStore(kv, { notifier: "watch" });
+  await store.purge({});
+  // A claim tidies up what is on the schedule without its event.
+  await store.claim({ limit: 100, owner: "tidy", leaseMs: 1 });
+  await deleteUploads(store, 0);
+  // Values that nobody has waited for are kept for a while.
+  for (const key of await keysOf(kv, "waiter")) {
+    const { for: waiting } = await valueAt<{ for?: unknown }>(kv, key);
+    if (waiting === undefined) await kv.delete(key);
+  }
+  const { value } = await kv.get<Deno.KvU64>(["events", "keptBytes"]);
+  const isEmpty = (value?.value ?? 0n) === 0n;
+  const own: unknown[] = [
+    "notifier",
+    "emit",
+    "state",
+    "keptCounted",
+    "checked",
+    // The note of a process that was killed, which the KV forgets after five minutes.
+    "process",
+    ...isEmpty ? ["keptBytes"] : [],
+  ];
+  return (await keysOf(kv)).filter(([, part]) => !own.includes(part));
 }

@@ -2,23 +2,21 @@ import { assertEquals } from "@std/assert";
 import {
   type Delivery,
   type EventFilter,
+  type EventHandler,
+  type EventStore,
   type EventWorker,
-  openEventStore,
+  type HandlerContext,
   RetryLaterError,
   startWorker,
 } from "../../../events/mod.ts";
 import { enqueueDelivery } from "../../../webhook/mod.ts";
-import { childrenKey, type Effect, type Part } from "./_aftermath.ts";
+import { COUNTING, type Effect, type Part } from "./_aftermath.ts";
 import type { History } from "./_history.ts";
-import { type SimulatedKv, simulateKv } from "./_simulated_kv.ts";
+import type { SimulatedPlace, SimulatedProcess } from "./_simulated_place.ts";
 import { Simulation } from "./_simulation.ts";
 import { delivery, later } from "../store/_events.ts";
-import { keysOf } from "../store/kv/_keys.ts";
 import { repairGroups } from "../store/_tidying.ts";
-import type { KvContext, KvHandler, KvStore } from "../../_kv_handlers.ts";
-
-/** Kinds of the entries that lead to events. */
-const LEADING = ["due", "lane", "place", "dead"] as const;
+import type { EngineUnderTest } from "../store/engines/_engine.ts";
 
 /** Length of a lease, in milliseconds. */
 export const LEASE_MS = 300;
@@ -56,7 +54,7 @@ const OUTSIDE = ["total", { intake: "outside" }] as const;
 /** Options of a {@linkcode World}. */
 export interface WorldOptions {
   readonly seed: number;
-  /** Share of the KV's calls that go wrong, from 0 to 1. */
+  /** Share of the database's calls that go wrong, from 0 to 1. */
   readonly faultRate: number;
   /** Share of the deliveries that take several commits to store, from 0 to 1. */
   readonly largeRate: number;
@@ -91,41 +89,38 @@ export interface Sent {
 /** A worker, and the store of its process. */
 export interface Working {
   readonly worker: EventWorker;
-  readonly store: KvStore;
-  /** Cuts the process off from the KV. */
+  readonly store: EventStore;
+  /** Cuts the process off from the database. */
   cut(): void;
 }
 
 /** Counts events in the state of their key. */
 async function count(
-  state: KvContext["state"],
+  state: HandlerContext["state"],
   events: number,
   key = "free",
 ): Promise<void> {
-  const count = await state<number>(`count/${key}`);
+  const count = await state<number>(`${COUNTING}${key}`);
   count.set((count.value ?? 0) + events);
 }
 
-/** A KV in a simulation, those who use it, and the history of what they do. */
-export class World implements Disposable {
+/** A place of a store in a simulation, those who use it, and the history of what they do. */
+export class World implements AsyncDisposable {
   readonly simulation: Simulation;
-  /** Step in which each version of the KV came about. */
-  readonly steps = new Map<string, number>();
+  readonly place: SimulatedPlace;
   readonly history: History;
   /** Names that handlers have waited for so far. */
   readonly #asked: string[] = [];
   /** Events that were sent so far. */
   readonly #sent: Sent[] = [];
-  readonly #kv: Deno.Kv;
   readonly #options: WorldOptions;
-  readonly #watchers = new Set<() => void>();
   #deliveries = 0;
   #total = 0;
 
-  constructor(kv: Deno.Kv, options: WorldOptions) {
-    this.#kv = kv;
+  private constructor(simulation: Simulation, place: SimulatedPlace, options: WorldOptions) {
+    this.simulation = simulation;
+    this.place = place;
     this.#options = options;
-    this.simulation = new Simulation(options.seed);
     const { isKeeping = false } = options;
     this.history = {
       handlings: [],
@@ -138,30 +133,26 @@ export class World implements Disposable {
     };
   }
 
+  /** Makes a world without events. */
+  static async open(engine: EngineUnderTest, options: WorldOptions): Promise<World> {
+    const simulation = new Simulation(options.seed);
+    return new World(simulation, await engine.openSimulated(simulation), options);
+  }
+
   /** Gives back what belongs to the simulation. */
-  [Symbol.dispose](): void {
+  async [Symbol.asyncDispose](): Promise<void> {
     this.simulation[Symbol.dispose]();
+    await this.place[Symbol.asyncDispose]();
   }
 
   /** Opens the store as a process of its own does. */
-  async process(
-    faultRate = this.#options.faultRate,
-  ): Promise<SimulatedKv & { store: KvStore }> {
-    const note = (versionstamp: string) => {
-      this.steps.set(versionstamp, this.simulation.step);
-    };
-    const { isRepeating } = this.#options;
-    const view = simulateKv(
-      this.#kv,
-      this.simulation,
+  async process(faultRate = this.#options.faultRate): Promise<SimulatedProcess> {
+    const { isRepeating, isKeeping } = this.#options;
+    return await this.place.process({
       faultRate,
-      this.#watchers,
-      note,
-      isRepeating ? REPEATED : 0,
-    );
-    const keepPayloads = this.#options.isKeeping ? { forMs: 2_000, maxBytes: 200 } : undefined;
-    const options = { notifier: "watch", keepPayloads, log: () => {} } as const;
-    return { ...view, store: await openEventStore(view.kv, options) };
+      repeatRate: isRepeating ? REPEATED : 0,
+      keepPayloads: isKeeping ? { forMs: 2_000, maxBytes: 200 } : undefined,
+    });
   }
 
   /** Starts a worker in a process of its own, which can also take events in. */
@@ -175,7 +166,7 @@ export class World implements Disposable {
   }
 
   /** Sends an event as a sender does: again and again, until the store has acknowledged it. */
-  async send(store: KvStore, event: Sent): Promise<void> {
+  async send(store: EventStore, event: Sent): Promise<void> {
     this.#sent.push(event);
     for (let isAcknowledged = false; !isAcknowledged;) {
       const number = this.#deliveries++;
@@ -195,20 +186,14 @@ export class World implements Disposable {
     return [...this.#sent.slice(-6), ...this.#sent.filter(({ id }) => cancelled.has(id))];
   }
 
-  /** Deletes an entry that leads to an event, as if a commit had left it out. */
-  async lose(): Promise<void> {
-    const keys = await keysOf(this.#kv, this.simulation.oneOf(LEADING));
-    if (keys.length > 0) await this.#kv.delete(this.simulation.oneOf(keys));
-  }
-
   /** Checks the store, as the tool does. */
-  async check(store: KvStore): Promise<void> {
+  async check(store: EventStore): Promise<void> {
     await repairGroups(store);
     for await (const _ of store.check());
   }
 
   /** Replays, cancels or purges an event, and notes it if that was done. */
-  async intervene(store: KvStore, id: string): Promise<void> {
+  async intervene(store: EventStore, id: string): Promise<void> {
     const { simulation, history: { joins, cancels, purges } } = this;
     const from = simulation.step;
     const span = () => ({ id, from, to: simulation.step });
@@ -221,7 +206,7 @@ export class World implements Disposable {
   }
 
   /** Counts a state up, as somebody does who is told truly whether that was made. */
-  async countUp(store: KvStore): Promise<void> {
+  async countUp(store: EventStore): Promise<void> {
     for (let isMade = false; !isMade;) {
       const state = await store.state<number>(...OUTSIDE);
       isMade = await state.set((state.value ?? 0) + 1);
@@ -231,7 +216,7 @@ export class World implements Disposable {
 
   /** Checks that each call of `countUp()` has added one. */
   async assertCounted(): Promise<void> {
-    const store = await openEventStore(this.#kv, { notifier: "watch" });
+    const store = await this.place.open();
     assertEquals((await store.state<number>(...OUTSIDE)).value ?? 0, this.#total);
   }
 
@@ -241,7 +226,7 @@ export class World implements Disposable {
   }
 
   /** Wakes one of the names that handlers have waited for not long ago. */
-  async answer(store: KvStore): Promise<void> {
+  async answer(store: EventStore): Promise<void> {
     const name = this.#recentName();
     if (name === undefined) return;
     const value = this.#nextValue(name);
@@ -264,17 +249,17 @@ export class World implements Disposable {
   }
 
   /** Waits for the answer to an event. What it gets is noted. */
-  async #wait(id: string, name: string, timeoutMs: number, { waitFor }: KvContext) {
+  async #wait(id: string, name: string, timeoutMs: number, { waitFor }: HandlerContext) {
     if (!this.#asked.includes(name)) this.#asked.push(name);
     const { value, timedOut } = await waitFor<number>(name, { timeoutMs });
     this.history.results.push({ id, name, value: timedOut ? undefined : value });
   }
 
-  /** Handles an event for a while, until aborted, and leaves an effect in the KV. */
-  readonly #handle: KvHandler = async ({ earlier, ...event }, context) => {
+  /** Handles an event for a while, until aborted, and leaves an effect beside the store. */
+  readonly #handle: EventHandler = async ({ earlier, ...event }, context) => {
     const { signal, settleWith } = context;
     signal.throwIfAborted();
-    const { simulation, history: { handlings } } = this;
+    const { simulation, history: { handlings }, place: { effects } } = this;
     const { id, platform, payload: { key, child, delivery, waitMs } } = event;
     const handling = { id, key: key as string | undefined, from: simulation.step, to: Infinity };
     const number = handlings.push(handling);
@@ -287,14 +272,14 @@ export class World implements Disposable {
       await this.#noteParts(number, context).then(() => signal.throwIfAborted()).catch(failed);
     }
     if (platform === "events") {
-      settleWith((commit) => commit.sum(childrenKey(child as string), 1n));
+      settleWith(effects.add(`children/${child}`, 1));
     } else {
       const children = this.#emitAny(number, context);
       for (const [i, { id, payload }] of [...earlier, event].entries()) {
         const { key, delivery } = payload as unknown as Effect;
         const more = i > 0 ? { isMember: true } : children.length > 0 ? { children } : {};
         const effect: Effect = { id, key, delivery, ...more };
-        settleWith((commit) => commit.set(["effects", number, i], effect));
+        settleWith(effects.set(`effects/${number}/${i}`, JSON.stringify(effect)));
       }
     }
     const { handlerMs, failureRate, putOffRate, waitRate = 0, isCounting } = this.#options;
@@ -335,21 +320,20 @@ export class World implements Disposable {
   }
 
   /** Notes parts beside each other, each with an event of its own. */
-  async #noteParts(handling: number, { progress, emit, checkpoint }: KvContext) {
+  async #noteParts(handling: number, { progress, emit, checkpoint }: HandlerContext) {
     const { simulation: { random } } = this;
     await Promise.all(PARTS.map(async (part) => {
       if (progress.includes(part)) return;
       await later(random() * 20);
       const child = `${handling}/${part}`;
       emit("jobs", "item", { child });
-      await checkpoint(part, (commit) => {
-        commit.set(["parts", handling, part], { children: [child] } satisfies Part);
-      });
+      const noted = JSON.stringify({ children: [child] } satisfies Part);
+      await checkpoint(part, this.place.effects.set(`parts/${handling}/${part}`, noted));
     }));
   }
 
   /** Emits events or none: with generated ids and own ones, at once and later, in groups and without. */
-  #emitAny(handling: number, { emit }: KvContext): string[] {
+  #emitAny(handling: number, { emit }: HandlerContext): string[] {
     const { simulation: { random } } = this;
     const { emitRate } = this.#options;
     if (emitRate === 0 || random() >= emitRate) return [];

@@ -1,5 +1,7 @@
 import type { CommitEffects, EventStore, EventStoreOptions } from "../../../../events/mod.ts";
 import type { Need } from "../../../_permissions.ts";
+import type { SimulatedPlace } from "../../worker/_simulated_place.ts";
+import type { Simulation } from "../../worker/_simulation.ts";
 
 /** All that the tests have to know of an engine. */
 export interface EngineUnderTest<TPlace extends Place = Place> {
@@ -28,6 +30,8 @@ export interface EngineUnderTest<TPlace extends Place = Place> {
     fault: "before" | "after",
     options?: EventStoreOptions,
   ): Promise<FailingStore>;
+  /** Makes an empty place in a simulation. */
+  openSimulated(simulation: Simulation): Promise<SimulatedPlace>;
 }
 
 /** A kind of places, such as files. */

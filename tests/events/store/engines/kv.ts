@@ -19,6 +19,7 @@ import {
   startDenokv,
 } from "../kv/_denokv.ts";
 import { expiringKv } from "../kv/_expiring_kv.ts";
+import { openSimulatedKv } from "../../worker/_simulated_kv.ts";
 import { keysOf, makeDue, recordKey } from "../kv/_keys.ts";
 import { setNewer, valueAt } from "../kv/_values.ts";
 import type {
@@ -130,6 +131,7 @@ export const KV: EngineUnderTest<KvPlace> = {
     const store = await openEventStore(failing.kv, { ...options, notifier: "watch" });
     return { store, arm: failing.arm };
   },
+  openSimulated: (simulation) => openSimulatedKv(simulation, effectsIn),
 };
 
 function placeOf(

@@ -4,6 +4,7 @@ import { createEventStore } from "../../../../events/store/open_store.ts";
 import { openSqliteFile, type SqliteFile } from "../../../../events/store/sqlite/_file.ts";
 import { encodeCellKey } from "../../../../events/store/sqlite/_cell_key.ts";
 import { openSqliteEngine } from "../../../../events/store/sqlite/sqlite_engine.ts";
+import { openSimulatedSqlite } from "../../worker/_simulated_sqlite.ts";
 import type {
   Contents,
   Damages,
@@ -79,6 +80,7 @@ export const SQLITE: EngineUnderTest<SqlitePlace> = {
     };
     return { store: createEventStore(failing, own(options)), arm: () => void (isArmed = true) };
   },
+  openSimulated: openSimulatedSqlite,
 };
 
 function storeIn(file: SqliteFile, options: EventStoreOptions) {
@@ -179,7 +181,7 @@ function contentsIn(db: DatabaseSync): Contents {
     ...{ events: count("event"), ids: count("event"), names: cells("waiter") },
     times: count("event where due_at is not null"),
     positions: count("event where group_key is not null") + count("ordering_group"),
-    payloads: count("(select distinct id from payload)"),
+    payloads: count("(select id from payload union select id from event where body is not null)"),
     uploads: count("payload where uploaded_at is not null"),
     kept: { payloads: cells("kept"), bytes: Number(bytes) },
     others: count("cell") - OWN.reduce((sum, kind) => sum + cells(kind), 0),
@@ -217,7 +219,10 @@ function damagesIn({ path }: SqlitePlace): Damages {
     lose(what, id) {
       if (what === "event") run("delete from event where id = ?", id);
       else if (what === "name") run("delete from cell where name = ?", `waiter/${id}`);
-      else run("delete from payload where id = (select payload from event where id = ?)", id);
+      else {
+        run("delete from payload where id = (select payload from event where id = ?)", id);
+        run("update event set body = null where id = ?", id);
+      }
       return Promise.resolve();
     },
     makeDue(id) {

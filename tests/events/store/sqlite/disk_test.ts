@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { type RunningApp, startApp } from "../../../../dev/harness/start_app.ts";
+import { type Line, type RunningApp, startApp } from "../../../../dev/harness/start_app.ts";
 import { run } from "../../../../dev/harness/run.ts";
 import { hasCompiler } from "../../../../dev/bench/disk/slow_fsync.ts";
 import { withFolder } from "../../../_folder.ts";
 import { testWith, UNLESS_LINUX, unlessInstalled } from "../../../_permissions.ts";
-import { openIn } from "./_open.ts";
+import { openIn, sized } from "./_open.ts";
 
 const NEEDS = ["read", "write", "run", "env"] as const;
 
@@ -25,11 +25,12 @@ async function untilFailing(writer: RunningApp): Promise<string> {
   return String(check);
 }
 
-/** Waits until a writer stores again. */
+/** Waits until a writer has noticed that it can write again, and has stored some more. */
 async function untilWriting(writer: RunningApp): Promise<void> {
   const { length } = writer.lines;
-  await writer.line((line) => "stored" in line && writer.lines.indexOf(line) >= length);
-  await writer.line((line) => line.check === "fine" && writer.lines.indexOf(line) > 10);
+  const isLater = (line: Line) => writer.lines.indexOf(line) >= length;
+  await writer.line((line) => "stored" in line && isLater(line));
+  await writer.line((line) => line.message === "database can be written again");
 }
 
 /** Kills a writer, and checks that all is there that it has called stored. */
@@ -82,7 +83,10 @@ testWith(
 /** Runs with a file system of a size, if one can be mounted here. */
 async function withDisk(bytes: string, fn: (folder: string) => Promise<void>): Promise<void> {
   await withFolder(async (folder) => {
-    await run("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", folder]);
+    assertEquals(
+      (await run("mount", ["-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", folder])).code,
+      0,
+    );
     try {
       await fn(folder);
     } finally {
@@ -114,31 +118,53 @@ testWith(
   unlessRoot,
 );
 
-testWith(
-  NEEDS,
-  "a commit whose sync has failed is refused, and so is all that comes until the log is written again",
-  () =>
+/** Registers a test with the variables of a process whose syncs fail while a file is there. */
+function testFailing(
+  name: string,
+  fn: (path: string, env: Record<string, string>, fails: string) => Promise<void>,
+): void {
+  testWith(NEEDS, name, () =>
     withFolder(async (folder) => {
-      const [path, library, fails] = [`${folder}/a.db`, `${folder}/fsync.so`, `${folder}/fails`];
+      const [library, fails] = [`${folder}/fsync.so`, `${folder}/fails`];
       const source = new URL("./failing_fsync.c", import.meta.url).pathname;
       await run("cc", ["-O2", "-shared", "-fPIC", "-o", library, source, "-ldl"]);
-      const env = { LD_PRELOAD: library, FSYNC_FAILS: fails };
-      await using writer = startWriter(path, { env });
-      await writer.line((line) => line.stored === "d50");
-      await Deno.writeTextFile(fails, "");
-      assertMatch(await untilFailing(writer), /^The database cannot be written: .*os error 5/);
-      const begun = await writtenBy(writer.process.pid);
-      const failing = writer.lines.length;
-      await Deno.remove(fails);
-      await untilWriting(writer);
-      const since = writer.lines.findIndex((line) => "refused" in line);
-      assertEquals(writer.lines.slice(since, failing).filter((line) => "stored" in line), []);
-      const { size } = await Deno.stat(`${path}-wal`);
-      assert(await writtenBy(writer.process.pid) - begun > size, "the log was not written again");
-      assertEquals(logged(writer), FAILED_AND_BACK);
-      await assertNothingLost(writer, path);
-    }),
-  UNLESS_LINUX ?? (hasCompiler() ? undefined : "needs a C compiler"),
+      await fn(`${folder}/a.db`, { LD_PRELOAD: library, FSYNC_FAILS: fails }, fails);
+    }), UNLESS_LINUX ?? (hasCompiler() ? undefined : "needs a C compiler"));
+}
+
+testFailing(
+  "a commit whose sync has failed is refused, and so is all that comes until the log is written again",
+  async (path, env, fails) => {
+    await using writer = startWriter(path, { env });
+    await writer.line((line) => line.stored === "d50");
+    await Deno.writeTextFile(fails, "");
+    assertMatch(await untilFailing(writer), /^The database cannot be written: .*os error 5/);
+    const begun = await writtenBy(writer.process.pid);
+    const failing = writer.lines.length;
+    await Deno.remove(fails);
+    await untilWriting(writer);
+    const since = writer.lines.findIndex((line) => "refused" in line);
+    assertEquals(writer.lines.slice(since, failing).filter((line) => "stored" in line), []);
+    const { size } = await Deno.stat(`${path}-wal`);
+    assert(await writtenBy(writer.process.pid) - begun > size, "the log was not written again");
+    assertEquals(logged(writer), FAILED_AND_BACK);
+    await assertNothingLost(writer, path);
+  },
+);
+
+testFailing(
+  "a duplicate is not called stored before the first one is on the disk",
+  async (path, env, fails) => {
+    await using opened = await openIn(path);
+    await opened.store.accept(sized("d0", 1_000_000));
+    // As if the other process had not synced it yet.
+    await Deno.writeTextFile(fails, "");
+    await using writer = startWriter(path, { env, bytes: 1_000_000 });
+    await writer.line((line) => line.refused === "d1");
+    assertEquals(writer.lines.filter((line) => "stored" in line), []);
+    await Deno.remove(fails);
+    await untilWriting(writer);
+  },
 );
 
 /** Reads how many bytes a process has written. */

@@ -1,0 +1,113 @@
+import { assert } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
+import { setImmediate } from "node:timers";
+import { type EventStore, openEventStore, startWorker } from "../../../events/mod.ts";
+import { createEventStore } from "../../../events/store/open_store.ts";
+import { openSqliteFile } from "../../../events/store/sqlite/_file.ts";
+import { openSqliteEngine } from "../../../events/store/sqlite/sqlite_engine.ts";
+import { MonotonicClock } from "../../_monotonic_clock.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** Time that passes at once, in milliseconds. */
+const STEP_MS = 1_000;
+
+/** A store whose reads are counted. */
+interface CountedStore extends Disposable {
+  readonly store: EventStore;
+  readonly reads: number;
+  /** Number of calls that are not answered yet. */
+  readonly underWay: number;
+}
+
+/** Statements that read no table: the version of the file, and those that write or end a transaction. */
+const NO_READ = /^(pragma data_version|begin|commit|rollback|savepoint|release|insert)/;
+
+/** Opens a store in a KV, and counts its reads: each `get` and `getMany`, and each list. */
+async function inKv(): Promise<CountedStore> {
+  const real = await Deno.openKv(":memory:");
+  const counts = { reads: 0, underWay: 0 };
+  const counted = <T>(reads: number, promise: Promise<T>): Promise<T> => {
+    counts.reads += reads;
+    counts.underWay++;
+    return promise.finally(() => counts.underWay--);
+  };
+  const kv = new Proxy(real, {
+    get(target, name) {
+      const value = Reflect.get(target, name);
+      if (name === "get" || name === "getMany") {
+        return (...args: unknown[]) => counted(1, value.apply(target, args));
+      }
+      if (name === "list") {
+        return async function* (...args: unknown[]) {
+          const entries = value.apply(target, args);
+          for (let reads = 1;; reads = 0) {
+            const { done, value } = await counted<IteratorResult<unknown>>(reads, entries.next());
+            if (done) return;
+            yield value;
+          }
+        };
+      }
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
+  return {
+    store: store as unknown as EventStore,
+    get reads() {
+      return counts.reads;
+    },
+    get underWay() {
+      return counts.underWay;
+    },
+    [Symbol.dispose]: () => real.close(),
+  };
+}
+
+/** Opens a store in a SQLite file, and counts the statements that read a table. */
+async function inSqlite(): Promise<CountedStore> {
+  const file = await openSqliteFile(":memory:");
+  let reads = 0;
+  for (const method of ["all", "one", "run"] as const) {
+    const real = file.db[method].bind(file.db) as (sql: string, ...values: never[]) => unknown;
+    file.db[method] = ((sql: string, ...values: never[]) => {
+      if (!NO_READ.test(sql)) reads++;
+      return real(sql, ...values);
+    }) as never;
+  }
+  return {
+    store: createEventStore(openSqliteEngine(file), { log: () => {} }) as unknown as EventStore,
+    get reads() {
+      return reads;
+    },
+    underWay: 0,
+    [Symbol.dispose]: () => void file.close(),
+  };
+}
+
+/** Lets time pass while a worker runs. */
+async function pass(sut: CountedStore, ms: number, clock: MonotonicClock, time: FakeTime) {
+  for (let passed = 0; passed < ms; passed += STEP_MS) {
+    clock.advance(STEP_MS);
+    time.tick(STEP_MS);
+    for (let turn = 0; turn < 3 || sut.underWay > 0; turn++) {
+      await new Promise<void>((resolve) => void setImmediate(resolve));
+    }
+  }
+}
+
+for (const [name, most, open] of [["a KV", 400, inKv], ["SQLite", 150, inSqlite]] as const) {
+  Deno.test(`an idle worker on ${name} reads at most ${most} times in an hour`, async () => {
+    using sut = await open();
+    using clock = new MonotonicClock();
+    using time = new FakeTime();
+    const worker = startWorker(sut.store, () => {}, { log: () => {} });
+    // What a start reads, such as the whole schedule, is not an hour's.
+    await pass(sut, 60_000, clock, time);
+    const before = sut.reads;
+    await pass(sut, HOUR_MS, clock, time);
+    const reads = sut.reads - before;
+    await worker.stop();
+    assert(reads > 0 && reads <= most, `it has read ${reads} times`);
+  });
+}
