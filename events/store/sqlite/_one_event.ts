@@ -59,17 +59,16 @@ function update(
   const isMore = record.group || record.receivedAt !== before.receivedAt ||
     record.payload && record.payload.id !== before.payload?.id;
   if (isMore) return undefined;
-  const values: SqlValue[] = [record.state, record.dueAt, record.settledAt];
-  values.push(forgetAt(record, now, forMs), version, JSON.stringify(record), before.id, expected);
-  if (via) values.push(via.at);
-  // An index is touched only if a column of it is named.
+  const at: SqlValue[] = via ? [via.at] : [];
+  // An index is touched only if a column of it is named. Deno 2.5 binds no numbered parameters.
   const changed = db.run(
-    `update event set state = ?1, own_due_at = ?2, settled_at = ?3, forget_at = ?4, version = ?5, record = ?6
+    `update event set state = ?, own_due_at = ?, settled_at = ?, forget_at = ?, version = ?, record = ?
       ${record.payload ? "" : ", body = null"}
-      ${via ? ", other_due_at = case when other_due_at > ?9 then other_due_at end" : ""}
-    where id = ?7 and version = ?8 and payload is null and group_key is null
-      ${via ? "and (own_due_at = ?9 or other_due_at = ?9)" : ""}`,
-    ...values,
+      ${via ? ", other_due_at = case when other_due_at > ? then other_due_at end" : ""}
+    where id = ? and version = ? and payload is null and group_key is null
+      ${via ? "and ? in (own_due_at, other_due_at)" : ""}`,
+    ...[record.state, record.dueAt, record.settledAt, forgetAt(record, now, forMs), version],
+    ...[JSON.stringify(record), ...at, before.id, expected, ...at],
   );
   return changed > 0 ? record : undefined;
 }
