@@ -318,18 +318,13 @@ class StoreWorker implements EventWorker {
 
   readonly #wake = (): void => {
     this.#nextClaim.setDue();
-    this.#interrupt();
-  };
-
-  /** Has the schedule read at a time, if not before. */
-  #lookAt(time: number): void {
-    if (this.#nextClaim.setFor(time)) this.#interrupt();
-  }
-
-  /** Ends the pause, or leaves the next one out. */
-  #interrupt(): void {
     this.#woken = true;
     this.#resume?.();
+  };
+
+  /** Has the schedule read at a time, if not before. A pause that has yet to begin is no longer than that. */
+  #lookAt(time: number): void {
+    if (this.#nextClaim.setFor(time)) this.#resume?.();
   }
 
   async #run(): Promise<void> {
