@@ -24,8 +24,8 @@ async function backUp(folder: string): Promise<void> {
   const [shown] = blocks(await read("docs/storage.md"), "sh backup");
   const [, command] = /^deno task (events backup .*)\n$/.exec(shown!)!;
   const args = command!.replaceAll(/(?<=[ :])(?=backup\.db|data\/)/g, `${folder}/`).split(" ");
-  const { code, out } = await runHere(args);
-  assertEquals(code, 0);
+  const { code, out, err } = await runHere(args);
+  assertEquals(code, 0, err.join("\n"));
   assertMatch(out.join("\n"), /^\d+ bytes copied to /);
 }
 

@@ -80,7 +80,7 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
   /** Reading a snapshot, it holds up no other process, but the event loop of this one. */
   async backup(path: string): Promise<void> {
     // SQLite takes what begins with `file:` for a URL.
-    this.#file.db.run("vacuum into ?", resolve(path));
+    await this.#file.db.copyTo(resolve(path));
     const copy = await Deno.open(path, { write: true });
     try {
       await copy.sync();

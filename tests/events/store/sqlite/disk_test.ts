@@ -3,7 +3,7 @@ import { type Line, type RunningApp, startApp } from "../../../../dev/harness/st
 import { run } from "../../../../dev/harness/run.ts";
 import { hasCompiler } from "../../../../dev/bench/disk/slow_fsync.ts";
 import { withFolder } from "../../../_folder.ts";
-import { testWith, UNLESS_LINUX, unlessInstalled } from "../../../_permissions.ts";
+import { isGranted, testWith, UNLESS_LINUX, unlessInstalled } from "../../../_permissions.ts";
 import { openIn, sized } from "./_open.ts";
 
 const NEEDS = ["read", "write", "run", "env"] as const;
@@ -95,7 +95,10 @@ async function withDisk(bytes: string, fn: (folder: string) => Promise<void>): P
   });
 }
 
-const unlessRoot = UNLESS_LINUX ?? (Deno.uid() === 0 ? undefined : "needs to mount a file system");
+const unlessRoot = UNLESS_LINUX ??
+  (isGranted(["read"]) && Deno.statSync("/proc/self").uid === 0
+    ? undefined
+    : "needs to mount a file system");
 
 testWith(
   NEEDS,
