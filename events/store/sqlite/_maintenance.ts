@@ -13,7 +13,7 @@ const LOOK_MS = 250;
 const MANY_FRAMES = 8_192;
 
 /** Number of commits after which free pages are looked for, and the time after which they are for fewer, in milliseconds. */
-const [LOOK_AFTER, FEW_LOOK_MS] = [8, 600_000] as const;
+const [LOOK_AFTER, FEW_LOOK_MS] = [16, 600_000] as const;
 
 /** Size from which on the log is cut, and not only begun anew, in bytes. */
 const LARGE_LOG_BYTES = 256 * 1024 * 1024;

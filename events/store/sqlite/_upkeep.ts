@@ -7,7 +7,7 @@ import { COLUMNS, eventOf, type EventRow, findRow, firstOf } from "./_rows.ts";
 const PAGE = 200;
 
 /** Time between two looks for what is forgotten, in milliseconds: nobody finds it any more, and it only takes space. */
-const FORGET_MS = 300_000;
+const FORGET_MS = 600_000;
 
 /** A text that comes after each id. */
 const BEHIND_ALL_IDS = "\u{10ffff}";

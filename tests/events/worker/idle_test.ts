@@ -111,14 +111,21 @@ async function inSqlite(): Promise<CountedStore> {
 /** Timer that a fake clock does not stop. */
 const realTimeout = globalThis.setTimeout;
 
-/** Lets time pass while a worker runs. */
-async function pass(sut: CountedStore, ms: number, clock: MonotonicClock, time: FakeTime) {
+/** Lets time pass while a worker runs, and in each step some real time, in milliseconds. */
+async function pass(
+  sut: CountedStore,
+  ms: number,
+  clock: MonotonicClock,
+  time: FakeTime,
+  realMs?: number,
+) {
   for (let passed = 0; passed < ms; passed += STEP_MS) {
     clock.advance(STEP_MS);
     time.tick(STEP_MS);
     for (let turn = 0; turn < 3 || sut.underWay > 0; turn++) {
       await new Promise<void>((resolve) => void setImmediate(resolve));
     }
+    if (realMs !== undefined) await new Promise((resolve) => void realTimeout(resolve, realMs));
   }
 }
 
@@ -153,10 +160,10 @@ Deno.test("an idle worker on a KV takes over within the lease and 15 s", async (
   let handledAt: number | undefined;
   const handler = () => void (handledAt ??= Date.now());
   const worker = startWorker(sut.store, handler, { log: () => {} });
-  await pass(sut, 130_000, clock, time);
+  await pass(sut, 130_000, clock, time, 5);
   await leaveLeased(sut.other, 2_000);
   const since = Date.now();
-  await pass(sut, 2_000 + 15_000 + STEP_MS, clock, time);
+  await pass(sut, 2_000 + 15_000 + STEP_MS, clock, time, 50);
   // The commits of the KV take no time of this clock.
   for (let turn = 0; handledAt === undefined && turn < 2_000; turn++) {
     await new Promise<void>((resolve) => void realTimeout(resolve, 5));
