@@ -66,7 +66,6 @@ class Call {
   /** The puts of the events, by their ids. */
   readonly #puts = new Map<string, EmissionPut>();
   #wakes: Wake[] = [];
-  #isAnnounced = false;
   #hasEnded = false;
 
   constructor(core: StoreCore, emitter: Emitter, names: Map<string, Name>) {
@@ -90,9 +89,9 @@ class Call {
     }
     if (this.#isMissing) throw new NotReadError();
     const { cells, moves, announce } = wakeAll(this.#core, this.#wakes, this.#names);
-    this.#isAnnounced = announce || this.#emissions.all.some(({ delayMs }) => delayMs === 0);
+    const isDue = this.#emissions.all.some(({ delayMs }) => delayMs === 0);
     const puts = [...this.#puts.values()];
-    return { puts, cells, moves, announce: this.#isAnnounced, urgency: "work" };
+    return { puts, cells, moves, announce: announce || isDue, urgency: "work" };
   }
 
   /** Reads what the function needs before its next call. */
@@ -104,7 +103,6 @@ class Call {
   /** Reports that the transaction was committed. */
   made(written: readonly (Stored | null)[]): void {
     this.#emitter.made([...this.#puts.values()], written);
-    if (this.#isAnnounced) this.#core.local.listener?.wake();
   }
 
   get #isMissing(): boolean {

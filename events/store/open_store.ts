@@ -66,7 +66,7 @@ export function createEventStore<TTx, TReader>(
   if (keepPayloads !== undefined) checkKeepPayloads(DOING, keepPayloads, retentionMs);
   const listeners = listenersOn(engine.place);
   const core: StoreCore<TTx> = {
-    engine: telling(engine, listeners),
+    engine: tellingEngine(engine, listeners),
     local: {},
     listeners,
     retentionMs,
@@ -125,24 +125,44 @@ function storeOf(core: StoreCore): EventStore {
 }
 
 /** Makes an engine that tells the workers of this process when events are due by its changes. */
-function telling<TTx>(engine: Engine<TTx>, listeners: ReadonlySet<StoreListener>): Engine<TTx> {
+function tellingEngine<TTx>(
+  engine: Engine<TTx>,
+  listeners: ReadonlySet<StoreListener>,
+): Engine<TTx> {
   function tell(time: number): void {
     for (const listener of listeners) {
       if (time <= engine.now()) listener.wake();
       else if (time < Infinity) listener.onDueLater?.(time);
     }
   }
+  async function telling(make: () => Promise<Applied>, changeOf: () => Change): Promise<Applied> {
+    try {
+      const applied = await make();
+      if (applied.ok && listeners.size > 0) tell(firstDueBy(changeOf(), applied, engine.now()));
+      return applied;
+    } catch (error) {
+      // It may have been made.
+      tell(engine.now() + LOOK_AGAIN_MS);
+      throw error;
+    }
+  }
   return {
     ...engine,
-    async apply(change) {
-      try {
-        const applied = await engine.apply(change);
-        if (applied.ok && listeners.size > 0) tell(firstDueBy(change, applied, engine.now()));
-        return applied;
-      } catch (error) {
-        // It may have been made.
-        tell(engine.now() + LOOK_AGAIN_MS);
-        throw error;
+    apply: (change) => telling(() => engine.apply(change), () => change as Change),
+    transact(make) {
+      let change: Change = { urgency: "work" };
+      // The last call counts.
+      return telling(() => engine.transact((tx) => change = make(tx)), () => change);
+    },
+    async tidy(what) {
+      const tidied = await engine.tidy(what);
+      if (tidied.times + tidied.groups > 0) tell(-Infinity);
+      return tidied;
+    },
+    async *check(options) {
+      for await (const page of engine.check(options)) {
+        if (page.findings.some(({ is }) => is === "put_back")) tell(-Infinity);
+        yield page;
       }
     },
   };

@@ -10,10 +10,13 @@ import { Upkeep } from "./_upkeep.ts";
 /** The engine of a SQLite file. */
 export type SqliteEngine = Engine<SqliteTx, SqliteReader>;
 
+/**
+ * Chosen: a file would take more. The room for what handlers add is about that of a KV, so that a bot can be moved
+ * there. GitHub sends payloads of up to 25 MB.
+ */
 const LIMITS: Limits = {
   payloadBytes: 100_000_000,
-  bodyBytes: 256 * 1024,
-  // TODO
+  bodyBytes: PART_BYTES,
   room: {
     events: 200,
     eventBytes: 700_000,

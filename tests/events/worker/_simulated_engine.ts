@@ -15,25 +15,22 @@ interface SimulationOptions {
   readonly faultRate: number;
   /** Those who listen, of all processes. */
   readonly watchers: Set<() => void>;
-  /**
-   * Set if nothing else happens while a call is made. Without it, a call only begins in its turn, and the engine has
-   * turns of its own.
-   */
-  readonly isAtomic?: boolean;
 }
 
-/** Makes the view of an engine that a process has in a simulation: each of its calls waits for its turn. */
+/**
+ * Makes the view of an engine that a process has in a simulation: each of its calls begins in its turn, and the engine
+ * has turns of its own.
+ */
 export function simulateEngine<TTx, TReader>(
   real: Engine<TTx, TReader>,
   simulation: Simulation,
-  { faultRate, watchers, isAtomic = false }: SimulationOptions,
+  { faultRate, watchers }: SimulationOptions,
 ): SimulatedEngine<TTx, TReader> {
   let isCut = false;
 
   async function call<T>(execute: () => Promise<T>): Promise<T> {
     const attempted = () =>
       isCut ? Promise.resolve(never) : attempt(execute, simulation, faultRate);
-    if (isAtomic) return await (await simulation.turn(attempted))();
     await simulation.turn(() => Promise.resolve());
     const answer = await attempted();
     return await (isCut ? never() : answer());

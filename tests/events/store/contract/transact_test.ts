@@ -215,3 +215,17 @@ for (const fault of ["before", "after"] as const) {
     assertEquals(await place.effects.get("a"), fault === "before" ? null : 1);
   });
 }
+
+testStoreOnce("transact() tells its process's worker when its events are due", async (sut) => {
+  const { store } = sut;
+  let woken = 0;
+  const later: number[] = [];
+  store.listen({ wake: () => void woken++, onDueLater: (time) => void later.push(time) })
+    .catch(() => {});
+  const before = Date.now();
+  await store.transact((_tx, { emit }) => emit("jobs", "later", {}, { delayMs: 60_000 }));
+  assert(later.some((time) => time >= before + 60_000 && time <= Date.now() + 60_000), `${later}`);
+  const wakes = woken;
+  await store.transact((_tx, { emit }) => emit("jobs", "now", {}));
+  assert(woken > wakes);
+});

@@ -46,8 +46,11 @@ Deno.test("tidy() keeps the time of a first event that is to be tried again", as
 Deno.test("check() leaves an event in its group, and makes the first one due", async () => {
   await using sut = await openGroup();
   sut.db.run("update event set own_due_at = null where id = 'a1'");
+  let woken = 0;
+  sut.store.listen({ wake: () => void woken++ });
   const pages = await Array.fromAsync(sut.store.check(), ({ findings }) => findings);
   assertEquals(pages.flat(), [{ is: "put_back", eventId: "a1" }]);
+  assertEquals(woken, 1);
   assertEquals(await drain(sut.store), IDS);
 });
 
