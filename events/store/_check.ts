@@ -39,12 +39,11 @@ export function checkStore(
 }
 
 async function* checked(core: StoreCore, discard: boolean): AsyncGenerator<CheckedPage> {
-  const { engine, local } = core;
+  const { engine } = core;
   const counts = { read: 0, put_back: 0, unreadable: 0, discarded: 0 };
   for await (const page of pagesOf(core, discard)) {
     counts.read += page.read;
     for (const { is } of page.findings) counts[is]++;
-    if (page.findings.some(({ is }) => is === "put_back")) local.listener?.wake();
     yield page;
   }
   const { read, put_back: putBack, unreadable } = counts;

@@ -105,9 +105,7 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
       const result = await changeAll("purge events", filter, options, change);
       // Their positions are not known, and the groups that they have held go on.
       const mayHaveHeld = filter.state === "unreadable" && result.changed > 0 && !options.dryRun;
-      if (mayHaveHeld && (await engine.tidy({ groups: true })).groups > 0) {
-        core.local.listener?.wake();
-      }
+      if (mayHaveHeld) await engine.tidy({ groups: true });
       return result;
     },
   } satisfies Partial<EventOperations>;
