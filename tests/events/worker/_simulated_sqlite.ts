@@ -109,7 +109,7 @@ function writtenIn(db: Connection, beginning: string): Written[] {
   return rows.map(({ name, ...rest }) => ({ ...rest, name: name.slice(beginning.length + 1) }));
 }
 
-/** What leads to an event: the times at which it is due, or its position in a group. */
+/** Columns that lead to an event: the times at which it is due, or its position in a group. */
 const LEADING = {
   due_at: "own_due_at = null, other_due_at = null",
   group_key: "group_key = null, position = null",
@@ -122,7 +122,7 @@ function lose(db: Connection, simulation: Simulation): void {
   db.run(`update event set ${lost} where seq = ?`, simulation.oneOf(rows).seq);
 }
 
-/** What stays when all events are purged: sums that are 0, states, and notes of processes and of the store. */
+/** Kinds of cells that stay when all events are purged: sums that are 0, states, and notes of processes and of the store. */
 const OWN = ["state", "process", "keptCounted", "checked", "source"];
 
 /** Purges all events of a file once nothing is due any more, and tells what is left then. */

@@ -8,6 +8,7 @@ import { openSqliteFile } from "../../../events/store/sqlite/_file.ts";
 import { openSqliteEngine } from "../../../events/store/sqlite/sqlite_engine.ts";
 import { delivery } from "../store/_events.ts";
 import { MonotonicClock } from "../../_monotonic_clock.ts";
+import { testWith } from "../../_permissions.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -129,8 +130,13 @@ async function pass(
   }
 }
 
-for (const [name, most, open] of [["a KV", 400, inKv], ["SQLite", 150, inSqlite]] as const) {
-  Deno.test(`an idle worker on ${name} reads at most ${most} times in an hour`, async () => {
+const CASES = [
+  { name: "a KV", most: 400, needs: [], open: inKv },
+  { name: "SQLite", most: 150, needs: ["read", "write"], open: inSqlite },
+] as const;
+
+for (const { name, most, needs, open } of CASES) {
+  testWith(needs, `an idle worker on ${name} reads at most ${most} times in an hour`, async () => {
     await using sut = await open();
     using clock = new MonotonicClock();
     using time = new FakeTime();
