@@ -1,29 +1,25 @@
 import { resolve } from "node:path";
-import { MEDIAN_BODY } from "../delivery.ts";
-import { runLoad } from "../load/load.ts";
-import { runArrivals } from "../load/open_loop.ts";
-import { allHandled, warmUp, withApp } from "../loaded_app.ts";
+import { withApp } from "../loaded_app.ts";
 import { ratioOf } from "../report/samples.ts";
 import type { Sample, Scenario, Values } from "../scenario.ts";
 import { checkoutAt, type Subject } from "../subjects.ts";
+import { CPU, type Load, measureCost } from "./_cost.ts";
 import { LOAD_MEASURES } from "./_load.ts";
-
-/** Load that waits for its answers, on a number of connections, or one that arrives at a fixed rate. */
-type Load = { readonly row: string } & ({ readonly connections: number } | { perSecond: number });
 
 const HERE = resolve(import.meta.dirname!, "../../..");
 
 const [OTHER, THIS] = ["other", "this"];
 
-const CLOSED: readonly Load[] = [
+/** Load, as the table names it. */
+type NamedLoad = Load & { readonly row: string };
+
+const CLOSED: readonly NamedLoad[] = [
   { row: "1 connection", connections: 1 },
   { row: "32 connections", connections: 32 },
   { row: "256 connections", connections: 256 },
 ];
 
-const LOADS: readonly Load[] = [...CLOSED, { row: "1,000/s", perSecond: 1_000 }];
-
-const CPU = { key: "cpuMs", title: "CPU per delivery, ms", digits: 3, ratio: true };
+const LOADS: readonly NamedLoad[] = [...CLOSED, { row: "1,000/s", perSecond: 1_000 }];
 
 const { perSecond, p50Ms, p99Ms, peakMb } = LOAD_MEASURES;
 
@@ -59,23 +55,7 @@ async function install(cwd: string): Promise<void> {
 }
 
 function measure(subject: Subject, load: Load, seconds: number): Promise<Values> {
-  return withApp(subject, async (app) => {
-    const burst = await warmUp(app, subject);
-    // The first answer, when it started, was a delivery too.
-    const before = await allHandled(app, 1 + burst.requests - burst.failed);
-    const cpuBefore = app.cpuMs();
-    const options = { url: app.url, delivery: subject.sign(MEDIAN_BODY), seconds, ...load };
-    const result = "connections" in options ? await runLoad(options) : await runArrivals(options);
-    if (result.failed > 0) throw new Error(`${result.failed} were not answered 200`);
-    const count = await allHandled(app, before + result.requests) - before;
-    return {
-      cpuMs: (app.cpuMs() - cpuBefore) / count,
-      ...("seconds" in result ? { perSecond: result.requests / result.seconds } : {}),
-      p50Ms: result.p50Ms,
-      p99Ms: result.p99Ms,
-      peakMb: app.memory().peakMb,
-    };
-  });
+  return withApp(subject, async (app) => (await measureCost(app, subject, load, seconds)).values);
 }
 
 /** The figures that each change is held against: medians of the ratios, this checkout to the other one. */

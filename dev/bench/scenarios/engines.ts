@@ -1,13 +1,8 @@
-import { MEDIAN_BODY } from "../delivery.ts";
-import { runLoad } from "../load/load.ts";
-import { runArrivals } from "../load/open_loop.ts";
-import { allHandled, warmUp, withApp } from "../loaded_app.ts";
+import { withApp } from "../loaded_app.ts";
 import type { Run, Scenario, Values } from "../scenario.ts";
 import { EDGE_BASE, EDGE_BASE_SQLITE, type Subject } from "../subjects.ts";
+import { CPU, type Load, measureCost } from "./_cost.ts";
 import { LOAD_MEASURES } from "./_load.ts";
-
-/** Load that waits for its answers, on a number of connections, or one that arrives at a fixed rate. */
-type Load = { readonly connections: number } | { readonly perSecond: number };
 
 const LOADS: Readonly<Record<string, Load>> = {
   "1 connection": { connections: 1 },
@@ -29,7 +24,7 @@ export const engines: Scenario = {
     "A stall is the longest time for which its event loop did nothing else.",
   compare: "columns",
   measures: [
-    { key: "cpuMs", title: "CPU per delivery, ms", digits: 3, ratio: true },
+    CPU,
     perSecond,
     { ...p50Ms, digits: 2 },
     { ...p99Ms, digits: 2 },
@@ -40,36 +35,20 @@ export const engines: Scenario = {
   runs: ({ seconds }) =>
     Object.entries(LOADS).flatMap(([row, load]) =>
       [EDGE_BASE, EDGE_BASE_SQLITE].map((subject): Run => {
-        return { row, subject, measure: () => measureCost(subject, load, seconds) };
+        return { row, subject, measure: () => measure(subject, load, seconds) };
       })
     ),
 };
 
 /** Measures what a load costs a server, all told. */
-export function measureCost(
-  subject: Subject,
-  load: Load,
-  seconds: number,
-  env: Readonly<Record<string, string>> = {},
-): Promise<Values> {
+function measure(subject: Subject, load: Load, seconds: number): Promise<Values> {
   return withApp(subject, async (app) => {
-    const burst = await warmUp(app, subject);
-    // The first answer, when it started, was a delivery too.
-    const before = await allHandled(app, 1 + burst.requests - burst.failed);
-    await app.resetLags();
-    const [cpuBefore, writtenBefore] = [app.cpuMs(), app.writtenBytes()];
-    const options = { url: app.url, delivery: subject.sign(MEDIAN_BODY), seconds, ...load };
-    const result = "connections" in options ? await runLoad(options) : await runArrivals(options);
-    if (result.failed > 0) throw new Error(`${result.failed} were not answered 200`);
-    const count = await allHandled(app, before + result.requests) - before;
-    return {
-      cpuMs: (app.cpuMs() - cpuBefore) / count,
-      ...("seconds" in result ? { perSecond: result.requests / result.seconds } : {}),
-      p50Ms: result.p50Ms,
-      p99Ms: result.p99Ms,
-      writtenKb: (app.writtenBytes() - writtenBefore) / count / 1_000,
-      stallMs: (await app.handled()).stallMs,
-      peakMb: app.memory().peakMb,
-    };
-  }, { env });
+    let writtenBefore = 0;
+    const { values, count } = await measureCost(app, subject, load, seconds, async () => {
+      await app.resetLags();
+      writtenBefore = app.writtenBytes();
+    });
+    const writtenKb = (app.writtenBytes() - writtenBefore) / count / 1_000;
+    return { ...values, writtenKb, stallMs: (await app.handled()).stallMs };
+  });
 }
