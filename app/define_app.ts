@@ -6,6 +6,7 @@ import {
   type EventHandler,
   type HandlerOptions,
   type OwnEvents,
+  type RetryPolicy,
 } from "../events/mod.ts";
 import {
   checkExpression,
@@ -19,6 +20,7 @@ import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
 import { kv, type KvCommit } from "../events/store/kv/mod.ts";
 import type { StoreDefinition } from "../events/store/store_definition.ts";
 import { HANDLES, NoHandler } from "../events/worker/event.ts";
+import { type HandlerPlan, PLAN, type PlannedEvent } from "../events/worker/handler_plans.ts";
 import { runOf } from "../events/worker/handler_run.ts";
 import type { Platform } from "../webhook/mod.ts";
 import { checkPlatform } from "../webhook/platform.ts";
@@ -28,6 +30,7 @@ import {
   type EventHandlers,
   handledOf,
   handlerOf,
+  planOf,
   Source,
 } from "./event_handlers.ts";
 import { type AppParts, type EventMiddleware, runAround } from "./event_middleware.ts";
@@ -113,7 +116,7 @@ export interface App<
    * its payload: outside of handlers, such as in a route, `store.load({ record })` reads that.
    *
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns The app.
    * @throws {TypeError} As {@linkcode EventRouter.on}, or if the app is open already.
    */
@@ -238,14 +241,14 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
     checkOptions(doing, options, {
       timeZone: (doing, _name, value) => checkTimeZone(doing, value),
       missed: oneOf("last", "none", "all"),
-      ...{ id: undefined, timeoutMs: undefined },
+      ...{ id: undefined, timeoutMs: undefined, retry: undefined },
     });
-    const { timeZone = "UTC", missed = "last", id, timeoutMs } = options;
+    const { timeZone = "UTC", missed = "last", ...ofHandler } = options;
     if (this.#schedules.some((other) => other.name === name)) {
       throw new TypeError(`Cannot ${doing}: there is one of that name already`);
     }
     // The context that the app's handler passes on is the app's.
-    this.#ofSchedules.on(name, handler as unknown as EventHandler, { id, timeoutMs });
+    this.#ofSchedules.on(name, handler as unknown as EventHandler, ofHandler);
     this.#schedules.push(
       Object.freeze({ name, expression: normalized(expression), timeZone, missed }),
     );
@@ -322,6 +325,10 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
         ...sources.flatMap(({ origin, handle }) => handledOf(origin, handle)),
         ...handledOf({ name: SCHEDULE, kind: SCHEDULE }, this.#ofSchedules.handle),
       ],
+      [PLAN]: {
+        runs: (event: PlannedEvent, retry: RetryPolicy) =>
+          planOf(sources, this.#ofSchedules.handle, event)?.runs(event, retry) ?? [],
+      } satisfies HandlerPlan,
     });
   }
 }

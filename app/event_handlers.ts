@@ -12,6 +12,12 @@ import {
 import { OWN, platformRefused, SCHEDULE } from "../events/store/emission.ts";
 import type { HandledEvents } from "../events/store/mod.ts";
 import { type DescribedHandler, HANDLES, NoSource } from "../events/worker/event.ts";
+import {
+  type HandlerPlan,
+  PLAN,
+  type PlannedEvent,
+  type PlannedHandler,
+} from "../events/worker/handler_plans.ts";
 import type { JsonObject } from "../webhook/mod.ts";
 import type { AppParts } from "./event_middleware.ts";
 
@@ -41,7 +47,7 @@ export interface EventHandlers<TEvents extends object, TContext extends HandlerC
    *
    * @param names The name, or several.
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns This.
    * @throws {TypeError} As {@linkcode EventRouter.on}, or if the app is open already.
    */
@@ -54,7 +60,7 @@ export interface EventHandlers<TEvents extends object, TContext extends HandlerC
    * Registers a handler for all events, in addition to their own handlers.
    *
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns This.
    * @throws {TypeError} As {@linkcode EventRouter.onAny}, or if the app is open already.
    */
@@ -63,7 +69,7 @@ export interface EventHandlers<TEvents extends object, TContext extends HandlerC
    * Registers a handler for the events that no `on` takes.
    *
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns This.
    * @throws {TypeError} As {@linkcode EventRouter.onOther}, or if the app is open already.
    */
@@ -154,22 +160,44 @@ export function handledOf({ name, kind }: Origin, handle: EventHandler): Handled
   return handled.map(({ names }) => ({ intake: name, platform: kind, names }));
 }
 
+type Sources = readonly { readonly origin: Origin; readonly handle: EventHandler }[];
+
 /**
  * Finds the handler of the platform or source that stored an event. If the app has neither, the event is tried
  * again, since an instance of another version may know it. Events of schedules go to the schedules' handlers, and
  * are ignored if the app has none any more.
  */
 export function handlerOf(
-  sources: readonly { readonly origin: Origin; readonly handle: EventHandler }[],
+  sources: Sources,
   ofSchedules: EventHandler,
-  { intake = "", platform: kind }: WebhookEvent,
+  event: WebhookEvent,
 ): EventHandler {
+  const { intake = "", platform: kind } = event;
+  const handler = knownHandlerOf(sources, ofSchedules, event);
+  if (handler) return handler;
   const named = sources.find(({ origin }) => origin.name === intake);
-  if (named?.origin.kind === kind) return named.handle;
-  if (intake === SCHEDULE && kind === SCHEDULE) return ofSchedules;
   if (kind === OWN && named) throw platformRefused("handle the event", intake);
   const what = kind === OWN
     ? `source '${intake}' of its own, which has emitted`
     : `platform '${intake}' of the kind '${kind}', which has stored`;
   throw new NoSource(`The app has no ${what} this event`);
+}
+
+/** Finds the plan of the handler that an event is handed to; undefined if the app has none. */
+export function planOf(
+  sources: Sources,
+  ofSchedules: EventHandler,
+  event: PlannedEvent,
+): HandlerPlan | undefined {
+  return (knownHandlerOf(sources, ofSchedules, event) as PlannedHandler | undefined)?.[PLAN];
+}
+
+function knownHandlerOf(
+  sources: Sources,
+  ofSchedules: EventHandler,
+  { intake = "", platform: kind }: Pick<PlannedEvent, "intake" | "platform">,
+): EventHandler | undefined {
+  const named = sources.find(({ origin }) => origin.name === intake);
+  if (named?.origin.kind === kind) return named.handle;
+  return intake === SCHEDULE && kind === SCHEDULE ? ofSchedules : undefined;
 }

@@ -158,9 +158,9 @@ testMistakes<void>({
     "it must be a function, got an object": () => createEventRouter().on("push", wrong({})),
     "the options must be an object, got null": () =>
       createEventRouter().on("push", handler, wrong(null)),
-    'there is no option "timeout". There are id, timeoutMs': () =>
+    'there is no option "timeout". There are id, timeoutMs, retry': () =>
       defineApp(definition).on("push", () => {}, wrong({ timeout: 1 })),
-    'there is no option "ids". There are id, timeoutMs': () =>
+    'there is no option "ids". There are id, timeoutMs, retry': () =>
       defineApp(definition).onDead(() => {}, wrong({ ids: "a" })),
   },
   "Cannot define the platform": {

@@ -11,7 +11,16 @@ import {
   RetryLaterError,
   type WebhookEvent,
 } from "../worker/event.ts";
+import {
+  mergedPolicy,
+  PLAN,
+  type PlannedEvent,
+  type PlannedHandler,
+  type PlannedRun,
+  stillTried,
+} from "../worker/handler_plans.ts";
 import { type HandlerRun, type RunLimits, runOf } from "../worker/handler_run.ts";
+import type { RetryPolicy } from "../worker/retry_policy.ts";
 import type { TimeLimit } from "../worker/time_limit.ts";
 import { WaitRefusedError } from "../store/mod.ts";
 
@@ -22,11 +31,15 @@ export interface NamedHandler {
   readonly handler: EventHandler;
   /** Its time limit, in milliseconds; undefined for the worker's. */
   readonly timeoutMs: number | undefined;
+  /** Its policy, as far as that differs from the worker's; undefined if it does not. */
+  readonly retry: RetryPolicy | undefined;
 }
 
 interface Failure {
   readonly key: string;
   readonly error: unknown;
+  /** The policies by which it is tried again; none if it gives the event up, or waits. */
+  readonly retries: readonly RetryPolicy[];
 }
 
 /** Largest number of failed handlers that are named in an event's error. */
@@ -44,13 +57,14 @@ export async function handleAll(
   const around = runOf(context);
   // Somebody has made the context by hand, for a test perhaps: nothing is noted.
   if (!around) return void await Promise.all(handlers.map((each) => each.handler(event, context)));
-  const unfinished = handlers.filter(({ key }) => !context.progress.includes(key));
+  const all = unfinishedOf(handlers, context);
+  const unfinished = triedOf(all, event, context, around);
   const limits = new HandlerLimits(unfinished, context, around);
-  const failures: Failure[] = [];
+  const failures: Failure[] = unfinished === all ? [] : usedUp(all, unfinished);
   let [running, unwanted] = [unfinished.length, 0];
-  await Promise.all(unfinished.map(async ({ key, handler }) => {
+  await Promise.all(unfinished.map(async ({ key, handler, retry }) => {
+    const run = around.partOf(key, limits.of(key, retry));
     try {
-      const run = around.partOf(key, limits.of(key));
       await run.run(() => handler(event, run.contextIn(context, context.progress)));
       // The last one is noted by the event's settlement, which saves a commit.
       if (running > 1 || failures.length > 0) await run.note();
@@ -58,13 +72,77 @@ export async function handleAll(
     } catch (error) {
       // A router that is one of the handlers may have none for this event.
       if (error instanceof NoHandler && !error.isStrict) unwanted++;
-      else failures.push({ key, error: isHopeless(event, error) ? givenUp(error) : error });
+      else failures.push(failureOf(key, isHopeless(event, error) ? givenUp(error) : error, run));
     }
     limits.end(key);
     running--;
   }));
-  if (failures.length > 0) throw endOf(failures, handlers.length, around);
+  if (failures.length > 0) {
+    around.retries = failures.flatMap(({ retries }) => retries);
+    throw endOf(failures, handlers.length, around);
+  }
   if (unwanted === handlers.length) throw new NoHandler(event.type);
+}
+
+/** Plans the runs of an event's handlers, and of those within handlers that are routers. */
+export function planRuns(
+  handlers: readonly NamedHandler[],
+  event: PlannedEvent,
+  retry: RetryPolicy,
+): readonly PlannedRun[] {
+  return unfinishedOf(handlers, event).flatMap((named) => runsOf(named, event, retry));
+}
+
+function runsOf(
+  { key, handler, retry: own }: NamedHandler,
+  event: PlannedEvent,
+  around: RetryPolicy,
+): readonly PlannedRun[] {
+  const retry = mergedPolicy(own, around);
+  const plan = (handler as PlannedHandler)[PLAN];
+  if (!plan) return [{ retry }];
+  const prefix = `${key}/`;
+  const inner = event.progress?.filter((part) => part.startsWith(prefix));
+  return plan.runs({ ...event, progress: inner?.map((part) => part.slice(prefix.length)) }, retry);
+}
+
+/** Finds the handlers that have not succeeded yet. */
+function unfinishedOf(
+  handlers: readonly NamedHandler[],
+  { progress = [] }: Pick<PlannedEvent, "progress">,
+): readonly NamedHandler[] {
+  return handlers.filter(({ key }) => !progress.includes(key));
+}
+
+/** Finds those of them whose attempts are not used up. In a first attempt, none can be. */
+function triedOf(
+  handlers: readonly NamedHandler[],
+  { intake, platform, type, action, attempt }: WebhookEvent,
+  { progress }: HandlerContext,
+  { limits }: HandlerRun,
+): readonly NamedHandler[] {
+  if (attempt === 1 || handlers.length < 2) return handlers;
+  const planned = { intake, platform, type, action, attempt, progress };
+  return stillTried(
+    handlers,
+    attempt,
+    (named) => runsOf(named, planned, limits.retry).map(({ retry }) => retry),
+  );
+}
+
+/** Makes the failures of handlers that are not called any more. */
+function usedUp(all: readonly NamedHandler[], tried: readonly NamedHandler[]): Failure[] {
+  const error = new GiveUpError("Not called any more, since its attempts are used up");
+  return all.filter((each) => !tried.includes(each)).map(({ key }) => ({
+    key,
+    error,
+    retries: [],
+  }));
+}
+
+function failureOf(key: string, error: unknown, { retries, limits }: HandlerRun): Failure {
+  const isOver = error instanceof GiveUpError || error instanceof ParkedError;
+  return { key, error, retries: isOver ? [] : retries ?? [limits.retry] };
 }
 
 /**
@@ -98,15 +176,16 @@ class HandlerLimits {
     limit?.nameBy(() => this.#running.keys());
   }
 
-  /** Makes the signal and the limit of a handler that starts. */
-  of(key: string): RunLimits {
+  /** Makes the signal, the limit and the policy of a handler that starts. */
+  of(key: string, ownRetry: RetryPolicy | undefined): RunLimits {
     const { signal } = this.#context;
     const { limit } = this.#around;
     const limitMs = this.#running.get(key)!;
-    if (this.#isAlone) return { signal, limit, limitMs };
+    const retry = mergedPolicy(ownRetry, this.#around.retry);
+    if (this.#isAlone) return { signal, limit, limitMs, retry };
     const isShorter = limit && limitMs < this.#longest;
     const own = isShorter ? this.#signalAfter(limit, key, limitMs) : signal;
-    return { signal: own, limit: undefined, limitMs };
+    return { signal: own, limit: undefined, limitMs, retry };
   }
 
   #signalAfter(limit: TimeLimit, key: string, ms: number): AbortSignal {

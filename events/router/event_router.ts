@@ -17,7 +17,9 @@ import {
   NoHandler,
   type WebhookEvent,
 } from "../worker/event.ts";
-import { handleAll, type NamedHandler } from "./_handle_all.ts";
+import { PLAN, type PlannedEvent } from "../worker/handler_plans.ts";
+import { checkRetryPolicy, type RetryPolicy } from "../worker/retry_policy.ts";
+import { handleAll, type NamedHandler, planRuns } from "./_handle_all.ts";
 import type { EventName, EventPayload } from "./event_types.ts";
 
 /**
@@ -43,6 +45,15 @@ export interface HandlerOptions {
    * @default {undefined} The worker's.
    */
   readonly timeoutMs?: number | undefined;
+  /**
+   * Delays between the handler's attempts, and their number, instead of the worker's {@linkcode WorkerOptions.retry}.
+   * What is left out is the worker's. If several handlers of an event have failed, it is tried again after the
+   * longest of their delays, and dies once the attempts of all of them are used up. A handler whose attempts are used
+   * up is not called any more while others are.
+   *
+   * @default {undefined} The worker's.
+   */
+  readonly retry?: RetryPolicy | undefined;
 }
 
 /**
@@ -132,7 +143,7 @@ export interface EventRouter<
    *
    * @param names The name, or several.
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns The router.
    * @throws {TypeError} If the handler is not a function, the name is missing, the id is malformed or another
    * handler's, or there is another handler without an id for one of the names.
@@ -147,7 +158,7 @@ export interface EventRouter<
    * Registers a handler for all events, in addition to their own handlers.
    *
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns The router.
    * @throws {TypeError} If the handler is not a function, the id is malformed or another handler's, or there
    * is another handler without an id for all events.
@@ -161,7 +172,7 @@ export interface EventRouter<
    * Registers a handler for the events that have none by {@linkcode EventRouter.on}.
    *
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns The router.
    * @throws {TypeError} If the handler is not a function, the id is malformed or another handler's, or there
    * is another handler without an id for these events.
@@ -192,6 +203,7 @@ interface Route {
   /** Its id, as the records of events have it. */
   readonly id: string | undefined;
   readonly timeoutMs: number | undefined;
+  readonly retry: RetryPolicy | undefined;
 }
 
 const DOING = "register the handler";
@@ -205,7 +217,11 @@ const checkId: OptionCheck = (doing, _name, id) => {
   throw new TypeError(`Cannot ${doing}: ${wanted}, got ${met(id)}`);
 };
 
-const HANDLER_CHECKS = { id: checkId, timeoutMs: wholeNumber({ max: MAX_TIMER_MS }) };
+const HANDLER_CHECKS = {
+  id: checkId,
+  timeoutMs: wholeNumber({ max: MAX_TIMER_MS }),
+  retry: checkRetryPolicy,
+};
 
 /** Names are types of events, perhaps with an action: no event would ever match `*` or `issues opened`. */
 const NAME = /^[\w.:-]{1,202}$/;
@@ -325,19 +341,28 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
 
   readonly handle: EventHandler<JsonObject, TContext> = Object.assign(this.#handle.bind(this), {
     [HANDLES]: () => this.#handles(),
+    [PLAN]: {
+      runs: (event: PlannedEvent, retry: RetryPolicy) =>
+        planRuns(this.#handlersOf(namesOf(event)), event, retry),
+    },
   });
 
   async #handle(event: WebhookEvent, context: TContext): Promise<void> {
     const names = namesOf(event);
+    const handlers = this.#handlersOf(names);
+    if (handlers.length === 0) throw new NoHandler(names[0]!, { isStrict: this.#isStrict });
+    await handleAll(handlers, event, context);
+  }
+
+  /** Finds the handlers of an event by its names. */
+  #handlersOf(names: readonly string[]): NamedHandler[] {
     const own = names.map((name) => `on(${name})`);
     const isNamed = this.#routes.some(({ events }) => own.some((each) => events.has(each)));
     const wanted = isNamed ? [...own, "onAny"] : ["onAny", "onOther"];
-    const handlers = this.#routes.flatMap(({ events, id, ...route }): NamedHandler | [] => {
+    return this.#routes.flatMap(({ events, id, ...route }): NamedHandler | [] => {
       const match = wanted.find((each) => events.has(each));
       return match === undefined ? [] : { key: id ?? match, ...route };
     });
-    if (handlers.length === 0) throw new NoHandler(names[0]!, { isStrict: this.#isStrict });
-    await handleAll(handlers, event, context);
   }
 
   /** Lists the events that have a handler. If another router handles all events, its list counts. */
@@ -365,11 +390,11 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
       throw new TypeError(`Cannot ${DOING}: it must be a function, got ${met(handler)}`);
     }
     checkOptions(DOING, options, HANDLER_CHECKS);
-    const { timeoutMs } = options;
+    const { timeoutMs, retry } = options;
     const id = options.id === undefined ? undefined : `id(${options.id})`;
     // Only the events it is registered for, and contexts of its router, reach it.
     const own = handler as unknown as EventHandler;
-    const route: Route = { handler: own, events: new Set(events), id, timeoutMs };
+    const route: Route = { handler: own, events: new Set(events), id, timeoutMs, retry };
     const keys = id === undefined ? [...route.events] : [id];
     const taken = keys.find((key) => this.#keys.has(key));
     if (taken !== undefined) {

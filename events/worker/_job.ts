@@ -237,7 +237,10 @@ export class Job implements EventLog {
     const { signal, record } = this.#lease;
     this.#startedAt = performance.now();
     const limit = this.#limit = new TimeLimit(limits, timeoutMs, this.#onLimit);
-    const run = new HandlerRun(this.#parts, this.#lease, { signal, limit, limitMs: timeoutMs });
+    const run = new HandlerRun(this.#parts, this.#lease, {
+      ...{ signal, limit, limitMs: timeoutMs },
+      retry: this.#parts.plans.retryOf(record),
+    });
     this.#run = run;
     const context = run.contextIn({ log: this.#log, db, store: events }, record.progress);
     return run.run(() => handler(event, context));

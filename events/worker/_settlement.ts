@@ -15,7 +15,7 @@ import {
   RetryLaterError,
 } from "./event.ts";
 import type { HandlerRun } from "./handler_run.ts";
-import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
+import { type HandlerPlans, longestDelay } from "./handler_plans.ts";
 
 /** Longest wait of a settlement for others to share its commit, which costs as much as a delivery's. */
 const SETTLE_WITHIN_MS = 5;
@@ -30,7 +30,8 @@ const SETTLE_PAUSES_MS = [200, 2_000] as const;
 export interface SettlementParts {
   readonly store: EventStore;
   readonly leaseMs: number;
-  readonly retry: RetryPolicy;
+  /** The plans of the handlers: by them events are tried again. */
+  readonly plans: HandlerPlans;
   readonly reportDead: boolean;
   /** Timeouts for one try to settle an event: as long as a lease. */
   readonly settling: Timeouts;
@@ -112,9 +113,9 @@ export class Settlement {
    * @returns What was done: an event whose attempts are used up is given up.
    */
   async putOff(): Promise<"not" | "put_off" | "given_up"> {
-    const { store, retry, leaseMs } = this.#parts;
+    const { store, plans, leaseMs } = this.#parts;
     const attempt = this.#lease.record.attempt - 1;
-    const delayMs = retryDelay(retry, attempt);
+    const delayMs = longestDelay(plans.retriesOf({ ...this.#lease.record, attempt }), attempt);
     if (delayMs !== null && delayMs <= leaseMs) return "not";
     const way: Way = delayMs === null
       ? {
@@ -145,7 +146,7 @@ export class Settlement {
   /** Fails an event whose handler has not ended after its time limit: else it would hang the next process. */
   async giveUpWaiting(limitMs: number): Promise<void> {
     const error = new Error(`Still running after its time limit of ${limitMs} ms`);
-    await this.#giveBackAs(this.#triedAgain(error));
+    await this.#giveBackAs(this.#triedAgain(error, undefined));
   }
 
   async #giveBackAs({ outcome, settle, report }: Way): Promise<void> {
@@ -236,7 +237,7 @@ export class Settlement {
     }
     if (isStopped) return this.#released(run !== undefined);
     if (!(error instanceof GiveUpError) && !this.#waitsInBatch(error)) {
-      return this.#triedAgain(error, afterMs);
+      return this.#triedAgain(error, run, afterMs);
     }
     return {
       outcome: "dead",
@@ -246,9 +247,10 @@ export class Settlement {
   }
 
   /** The way for an event that is tried again, or dead after its last attempt. */
-  #triedAgain(error: unknown, afterMs?: number): Way {
-    const { store, retry } = this.#parts;
-    const delayMs = retryDelay(retry, this.#lease.record.attempt);
+  #triedAgain(error: unknown, run: HandlerRun | undefined, afterMs?: number): Way {
+    const { store, plans } = this.#parts;
+    const { record } = this.#lease;
+    const delayMs = longestDelay(run?.retries ?? plans.retriesOf(record), record.attempt);
     if (delayMs === null) {
       return {
         outcome: "dead",

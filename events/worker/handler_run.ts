@@ -15,6 +15,7 @@ import { type Wait, waitOf, type Wake, wakeOf, withWake, withWakesBack } from ".
 import type { HeldLease } from "./_held_lease.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
 import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
+import type { RetryPolicy } from "./retry_policy.ts";
 import { HandlerStates } from "./state.ts";
 import type { TimeLimit } from "./time_limit.ts";
 
@@ -33,13 +34,15 @@ interface RunParts {
 /** Members of a context that are the same for all handlers of an event. */
 type SharedContext = Pick<HandlerContext, "log" | "db" | "store">;
 
-/** Signal and time limit of a run. */
+/** Signal, time limit and policy of a run. */
 export interface RunLimits {
   readonly signal: AbortSignal;
   /** The time limit of the attempt, which a router may change; undefined for a run beside others. */
   readonly limit: TimeLimit | undefined;
   /** The time limit of the run, in milliseconds. */
   readonly limitMs: number;
+  /** The policy by which handlers within the run are tried again that have none. */
+  readonly retry: RetryPolicy;
 }
 
 /**
@@ -56,6 +59,8 @@ export class HandlerRun {
   readonly #lease: HeldLease;
   /** Its signal and time limit. */
   readonly limits: RunLimits;
+  /** The policies of the handlers within it that have failed, set by a router; undefined before that. */
+  retries: readonly RetryPolicy[] | undefined;
   readonly #around: HandlerRun | undefined;
   readonly #key: string;
   #shared: LeasedProgress | undefined;

@@ -23,6 +23,7 @@ import { JobQueue } from "./_job_queue.ts";
 import { Upkeep } from "./_upkeep.ts";
 import { Versions } from "./_versions.ts";
 import type { EventHandler, HandlerContext } from "./event.ts";
+import { HandlerPlans } from "./handler_plans.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
 /** Beginning of all errors about wrong options. */
@@ -230,7 +231,7 @@ type FullOptions = ReturnType<typeof withDefaults>;
 function withDefaults(options: WorkerOptions, store: Pick<EventStore, "pollMs">) {
   const { concurrency = 10, leaseMs = 30_000, pollMs = store.pollMs, timeoutMs = 900_000 } =
     options;
-  const { onStuck, reportDead = false, retry = {}, waitForHandlerMs = 600_000 } = options;
+  const { onStuck, reportDead = false, retry, waitForHandlerMs = 600_000 } = options;
   const { version, log = consoleSink, telemetry } = options;
   return {
     ...{ concurrency, leaseMs, pollMs, timeoutMs, onStuck, reportDead, retry },
@@ -271,7 +272,18 @@ class StoreWorker implements EventWorker {
     const versions = this.#versions;
     const list = store.list.bind(store) as EventStore["list"];
     const events = Object.freeze({ get: (id: string) => store.get(id), list });
-    const parts = { ...options, store, events, handler, versions, settling, renewals, limits };
+    const plans = new HandlerPlans(handler, options.retry);
+    const parts = {
+      ...options,
+      store,
+      events,
+      handler,
+      plans,
+      versions,
+      settling,
+      renewals,
+      limits,
+    };
     this.#queue = new JobQueue(parts, concurrency, owner, wake, options.onStuck);
     const { reserve, cancel } = this.#queue;
     const count = telemetry?.countStep.bind(telemetry);
