@@ -6,7 +6,6 @@ import {
   type EventHandler,
   type HandlerOptions,
   type OwnEvents,
-  type RetryPolicy,
 } from "../events/mod.ts";
 import {
   checkExpression,
@@ -20,7 +19,7 @@ import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
 import { kv, type KvCommit } from "../events/store/kv/mod.ts";
 import type { StoreDefinition } from "../events/store/store_definition.ts";
 import { HANDLES, NoHandler } from "../events/worker/event.ts";
-import { type HandlerPlan, PLAN, type PlannedEvent } from "../events/worker/handler_plans.ts";
+import { PLAN } from "../events/worker/handler_plans.ts";
 import { runOf } from "../events/worker/handler_run.ts";
 import type { Platform } from "../webhook/mod.ts";
 import { checkPlatform } from "../webhook/platform.ts";
@@ -30,7 +29,7 @@ import {
   type EventHandlers,
   handledOf,
   handlerOf,
-  planOf,
+  plansOf,
   Source,
 } from "./event_handlers.ts";
 import { type AppParts, type EventMiddleware, runAround } from "./event_middleware.ts";
@@ -241,7 +240,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
     checkOptions(doing, options, {
       timeZone: (doing, _name, value) => checkTimeZone(doing, value),
       missed: oneOf("last", "none", "all"),
-      ...{ id: undefined, timeoutMs: undefined, retry: undefined },
+      ...{ id: undefined, timeoutMs: undefined, concurrency: undefined, retry: undefined },
     });
     const { timeZone = "UTC", missed = "last", ...ofHandler } = options;
     if (this.#schedules.some((other) => other.name === name)) {
@@ -325,10 +324,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
         ...sources.flatMap(({ origin, handle }) => handledOf(origin, handle)),
         ...handledOf({ name: SCHEDULE, kind: SCHEDULE }, this.#ofSchedules.handle),
       ],
-      [PLAN]: {
-        runs: (event: PlannedEvent, retry: RetryPolicy) =>
-          planOf(sources, this.#ofSchedules.handle, event)?.runs(event, retry) ?? [],
-      } satisfies HandlerPlan,
+      [PLAN]: plansOf(sources, this.#ofSchedules.handle),
     });
   }
 }

@@ -183,13 +183,18 @@ export function handlerOf(
   throw new NoSource(`The app has no ${what} this event`);
 }
 
-/** Finds the plan of the handler that an event is handed to; undefined if the app has none. */
-export function planOf(
-  sources: Sources,
-  ofSchedules: EventHandler,
-  event: PlannedEvent,
-): HandlerPlan | undefined {
-  return (knownHandlerOf(sources, ofSchedules, event) as PlannedHandler | undefined)?.[PLAN];
+/** Makes the plan of an app's handler: that of the handler that an event is handed to. */
+export function plansOf(sources: Sources, ofSchedules: EventHandler): HandlerPlan {
+  const planOf = (handler: EventHandler | undefined) =>
+    (handler as PlannedHandler | undefined)?.[PLAN];
+  const all = [...sources.map(({ handle }) => handle), ofSchedules].map(planOf);
+  return {
+    get hasLimits() {
+      return all.some((plan) => plan?.hasLimits);
+    },
+    runs: (event, retry) =>
+      planOf(knownHandlerOf(sources, ofSchedules, event))?.runs(event, retry) ?? [],
+  };
 }
 
 function knownHandlerOf(

@@ -139,14 +139,14 @@ testMistakes<void>({
       defineApp(definition).schedule("a", "@daily", handler, { timeZone: "Berlin" }),
     '\'missed\' must be "last", "none" or "all", got "first"': () =>
       defineApp(definition).schedule("a", "@daily", handler, { missed: wrong("first") }),
-    'there is no option "timezone". There are timeZone, missed, id, timeoutMs': () =>
-      defineApp(definition).schedule("a", "@daily", handler, wrong({ timezone: "UTC" })),
+    'there is no option "timezone". There are timeZone, missed, id, timeoutMs, concurrency, retry':
+      () => defineApp(definition).schedule("a", "@daily", handler, wrong({ timezone: "UTC" })),
     "there is one of that name already": () =>
       defineApp(definition).schedule("a", "@daily", handler).schedule("a", "@daily", handler),
     "the options must be an object, got null": () =>
       defineApp(definition).schedule("a", "@daily", handler, wrong(null)),
-    'there is no option "missing". There are timeZone, missed, id, timeoutMs': () =>
-      defineApp(definition).schedule("a", "@daily", () => {}, wrong({ missing: "all" })),
+    'there is no option "missing". There are timeZone, missed, id, timeoutMs, concurrency, retry':
+      () => defineApp(definition).schedule("a", "@daily", () => {}, wrong({ missing: "all" })),
   },
   "Cannot register the handler": {
     "it must be a function, got undefined": () =>
@@ -158,9 +158,9 @@ testMistakes<void>({
     "it must be a function, got an object": () => createEventRouter().on("push", wrong({})),
     "the options must be an object, got null": () =>
       createEventRouter().on("push", handler, wrong(null)),
-    'there is no option "timeout". There are id, timeoutMs, retry': () =>
+    'there is no option "timeout". There are id, timeoutMs, concurrency, retry': () =>
       defineApp(definition).on("push", () => {}, wrong({ timeout: 1 })),
-    'there is no option "ids". There are id, timeoutMs, retry': () =>
+    'there is no option "ids". There are id, timeoutMs, concurrency, retry': () =>
       defineApp(definition).onDead(() => {}, wrong({ ids: "a" })),
   },
   "Cannot define the platform": {

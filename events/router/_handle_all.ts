@@ -11,6 +11,7 @@ import {
   RetryLaterError,
   type WebhookEvent,
 } from "../worker/event.ts";
+import type { ConcurrencyLimit } from "../worker/concurrency_limit.ts";
 import {
   mergedPolicy,
   PLAN,
@@ -33,6 +34,8 @@ export interface NamedHandler {
   readonly timeoutMs: number | undefined;
   /** Its policy, as far as that differs from the worker's; undefined if it does not. */
   readonly retry: RetryPolicy | undefined;
+  /** Limit of its runs at once; undefined for none. */
+  readonly limit: ConcurrencyLimit | undefined;
 }
 
 interface Failure {
@@ -41,6 +44,8 @@ interface Failure {
   /** The policies by which it is tried again; none if it gives the event up, or waits. */
   readonly retries: readonly RetryPolicy[];
 }
+
+const NONE: readonly ConcurrencyLimit[] = [];
 
 /** Largest number of failed handlers that are named in an event's error. */
 const MAX_REASONS = 10;
@@ -62,7 +67,7 @@ export async function handleAll(
   const limits = new HandlerLimits(unfinished, context, around);
   const failures: Failure[] = unfinished === all ? [] : usedUp(all, unfinished);
   let [running, unwanted] = [unfinished.length, 0];
-  await Promise.all(unfinished.map(async ({ key, handler, retry }) => {
+  await Promise.all(unfinished.map(async ({ key, handler, retry, limit }) => {
     const run = around.partOf(key, limits.of(key, retry));
     try {
       await run.run(() => handler(event, run.contextIn(context, context.progress)));
@@ -75,6 +80,7 @@ export async function handleAll(
       else failures.push(failureOf(key, isHopeless(event, error) ? givenUp(error) : error, run));
     }
     limits.end(key);
+    if (limit) around.limits.places?.leave(limit);
     running--;
   }));
   if (failures.length > 0) {
@@ -94,16 +100,19 @@ export function planRuns(
 }
 
 function runsOf(
-  { key, handler, retry: own }: NamedHandler,
+  { key, handler, retry: own, limit }: NamedHandler,
   event: PlannedEvent,
   around: RetryPolicy,
 ): readonly PlannedRun[] {
   const retry = mergedPolicy(own, around);
+  const limits = limit ? [limit] : NONE;
   const plan = (handler as PlannedHandler)[PLAN];
-  if (!plan) return [{ retry }];
+  if (!plan) return [{ retry, limits }];
   const prefix = `${key}/`;
   const inner = event.progress?.filter((part) => part.startsWith(prefix));
-  return plan.runs({ ...event, progress: inner?.map((part) => part.slice(prefix.length)) }, retry);
+  const progress = inner?.map((part) => part.slice(prefix.length));
+  const runs = plan.runs({ ...event, progress }, retry);
+  return limit ? runs.map((run) => ({ ...run, limits: [limit, ...run.limits] })) : runs;
 }
 
 /** Finds the handlers that have not succeeded yet. */
@@ -182,10 +191,11 @@ class HandlerLimits {
     const { limit } = this.#around;
     const limitMs = this.#running.get(key)!;
     const retry = mergedPolicy(ownRetry, this.#around.retry);
-    if (this.#isAlone) return { signal, limit, limitMs, retry };
+    const { places } = this.#around;
+    if (this.#isAlone) return { signal, limit, limitMs, retry, places };
     const isShorter = limit && limitMs < this.#longest;
     const own = isShorter ? this.#signalAfter(limit, key, limitMs) : signal;
-    return { signal: own, limit: undefined, limitMs, retry };
+    return { signal: own, limit: undefined, limitMs, retry, places };
   }
 
   #signalAfter(limit: TimeLimit, key: string, ms: number): AbortSignal {

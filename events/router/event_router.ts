@@ -17,7 +17,8 @@ import {
   NoHandler,
   type WebhookEvent,
 } from "../worker/event.ts";
-import { PLAN, type PlannedEvent } from "../worker/handler_plans.ts";
+import { ConcurrencyLimit } from "../worker/concurrency_limit.ts";
+import { type HandlerPlan, PLAN, type PlannedHandler } from "../worker/handler_plans.ts";
 import { checkRetryPolicy, type RetryPolicy } from "../worker/retry_policy.ts";
 import { handleAll, type NamedHandler, planRuns } from "./_handle_all.ts";
 import type { EventName, EventPayload } from "./event_types.ts";
@@ -45,6 +46,16 @@ export interface HandlerOptions {
    * @default {undefined} The worker's.
    */
   readonly timeoutMs?: number | undefined;
+  /**
+   * Largest number of the handler's runs at once, in this process: each process has its own. An event of which a
+   * handler has as many runs as it may waits as a whole, without an attempt, and takes no place of the worker. Some
+   * wait in memory; the others go back to the schedule for a second, and later for up to a minute, where another
+   * process may take them. Events without an ordering key may overtake each other by that. A run counts until its
+   * handler has ended, also past its time limit.
+   *
+   * @default {undefined} As many as the worker runs.
+   */
+  readonly concurrency?: number | undefined;
   /**
    * Delays between the handler's attempts, and their number, instead of the worker's {@linkcode WorkerOptions.retry}.
    * What is left out is the worker's. If several handlers of an event have failed, it is tried again after the
@@ -204,6 +215,7 @@ interface Route {
   readonly id: string | undefined;
   readonly timeoutMs: number | undefined;
   readonly retry: RetryPolicy | undefined;
+  readonly limit: ConcurrencyLimit | undefined;
 }
 
 const DOING = "register the handler";
@@ -220,6 +232,7 @@ const checkId: OptionCheck = (doing, _name, id) => {
 const HANDLER_CHECKS = {
   id: checkId,
   timeoutMs: wholeNumber({ max: MAX_TIMER_MS }),
+  concurrency: wholeNumber(),
   retry: checkRetryPolicy,
 };
 
@@ -309,6 +322,9 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
   implements EventRouter<TEvents, TContext> {
   readonly #routes: Route[] = [];
   readonly #keys = new Set<string>();
+  /** Plans of the handlers that are routers. */
+  readonly #inner: HandlerPlan[] = [];
+  #isLimited = false;
   readonly #isStrict: boolean;
 
   constructor(isStrict: boolean) {
@@ -341,11 +357,22 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
 
   readonly handle: EventHandler<JsonObject, TContext> = Object.assign(this.#handle.bind(this), {
     [HANDLES]: () => this.#handles(),
-    [PLAN]: {
-      runs: (event: PlannedEvent, retry: RetryPolicy) =>
-        planRuns(this.#handlersOf(namesOf(event)), event, retry),
-    },
+    [PLAN]: this.#plan(),
   });
+
+  #plan(): HandlerPlan {
+    const hasLimits = () => this.#hasLimits;
+    return {
+      get hasLimits() {
+        return hasLimits();
+      },
+      runs: (event, retry) => planRuns(this.#handlersOf(namesOf(event)), event, retry),
+    };
+  }
+
+  get #hasLimits(): boolean {
+    return this.#isLimited || this.#inner.some((plan) => plan.hasLimits);
+  }
 
   async #handle(event: WebhookEvent, context: TContext): Promise<void> {
     const names = namesOf(event);
@@ -390,11 +417,12 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
       throw new TypeError(`Cannot ${DOING}: it must be a function, got ${met(handler)}`);
     }
     checkOptions(DOING, options, HANDLER_CHECKS);
-    const { timeoutMs, retry } = options;
+    const { timeoutMs, retry, concurrency } = options;
+    const limit = concurrency === undefined ? undefined : new ConcurrencyLimit(concurrency);
     const id = options.id === undefined ? undefined : `id(${options.id})`;
     // Only the events it is registered for, and contexts of its router, reach it.
     const own = handler as unknown as EventHandler;
-    const route: Route = { handler: own, events: new Set(events), id, timeoutMs, retry };
+    const route: Route = { handler: own, events: new Set(events), id, timeoutMs, retry, limit };
     const keys = id === undefined ? [...route.events] : [id];
     const taken = keys.find((key) => this.#keys.has(key));
     if (taken !== undefined) {
@@ -405,6 +433,9 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
       throw new TypeError(`Cannot ${DOING}: ${reason}`);
     }
     this.#routes.push(route);
+    const plan = (own as PlannedHandler)[PLAN];
+    if (plan) this.#inner.push(plan);
+    if (limit) this.#isLimited = true;
     for (const key of keys) this.#keys.add(key);
     return this;
   }

@@ -9,6 +9,7 @@ import { HeldLease } from "./_held_lease.ts";
 import { type EventLog, Settlement, type SettlementParts } from "./_settlement.ts";
 import type { Turns } from "./_turns.ts";
 import type { Versions } from "./_versions.ts";
+import { type ConcurrencyLimit, Places } from "./concurrency_limit.ts";
 import {
   type EventHandler,
   HandledElsewhere,
@@ -91,6 +92,8 @@ export class Job implements EventLog {
   #handledId: string | undefined;
   /** Set if the handler failed. */
   #failure: { readonly error: unknown } | undefined;
+  /** The places under the limits of its handlers, if there are any. */
+  #places: Places | undefined;
 
   /**
    * Creates a job that waits for its run.
@@ -126,6 +129,11 @@ export class Job implements EventLog {
     return this.#lease.isHeld;
   }
 
+  /** True once somebody wants the event cancelled. */
+  get isCancelled(): boolean {
+    return this.#lease.isCancelled;
+  }
+
   /** Time since the event was leased, in milliseconds. */
   get ageMs(): number {
     return this.#lease.ageMs;
@@ -152,12 +160,30 @@ export class Job implements EventLog {
     this.#lease.cancel();
   }
 
-  /** Releases the event, even while its handler runs. One that runs past its time limit has failed. */
-  async giveBack(): Promise<void> {
+  /**
+   * Takes the places that its handlers need.
+   *
+   * @param onLeft Called when one of them is free again.
+   * @returns The limit that does not permit it; undefined if it has them all.
+   */
+  takePlaces(onLeft: () => void): ConcurrencyLimit | undefined {
+    const limits = this.#parts.plans.limitsOf(this.#lease.record);
+    if (!limits || limits.length === 0) return undefined;
+    const reached = limits.find(({ isReached }) => isReached);
+    if (!reached) this.#places = new Places(limits, onLeft);
+    return reached;
+  }
+
+  /**
+   * Releases the event, even while its handler runs. One that runs past its time limit has failed.
+   *
+   * @param delayMs The time until it is due again, in milliseconds.
+   */
+  async giveBack(delayMs?: number): Promise<void> {
     const [isRunning, limit] = [this.#isRunning, this.#limit];
     limit?.end();
     if (limit?.isReached && isRunning) await this.#settlement.giveUpWaiting(limit.ms);
-    else await this.#settlement.giveBack(isRunning);
+    else await this.#settlement.giveBack(isRunning, delayMs);
   }
 
   /**
@@ -173,6 +199,7 @@ export class Job implements EventLog {
     this.#body = this.#payload = undefined;
     this.#tookMs = this.#durationMs;
     this.#handlerEnded = true;
+    this.#places?.leaveAll();
     this.#attempt?.handlerEnded();
     if (this.#limit?.isReached) listener.onLateEnd(this);
     else listener.onFree();
@@ -239,7 +266,7 @@ export class Job implements EventLog {
     const limit = this.#limit = new TimeLimit(limits, timeoutMs, this.#onLimit);
     const run = new HandlerRun(this.#parts, this.#lease, {
       ...{ signal, limit, limitMs: timeoutMs },
-      retry: this.#parts.plans.retryOf(record),
+      ...{ retry: this.#parts.plans.retryOf(record), places: this.#places },
     });
     this.#run = run;
     const context = run.contextIn({ log: this.#log, db, store: events }, record.progress);

@@ -138,9 +138,12 @@ export class Settlement {
   // While the handler runs: the worker has stopped, and does not wait for it any longer.
 
   /** Releases the event, even while its handler runs. */
-  async giveBack(isBegun: boolean): Promise<void> {
+  async giveBack(isBegun: boolean, delayMs?: number): Promise<void> {
     const report = () => this.#log.report("warn", "event given back while its handler runs");
-    await this.#giveBackAs({ ...this.#released(isBegun), report: isBegun ? report : undefined });
+    await this.#giveBackAs({
+      ...this.#released(isBegun, delayMs),
+      report: isBegun ? report : undefined,
+    });
   }
 
   /** Fails an event whose handler has not ended after its time limit: else it would hang the next process. */
@@ -268,10 +271,10 @@ export class Settlement {
     };
   }
 
-  #released(isBegun: boolean): Way {
+  #released(isBegun: boolean, delayMs?: number): Way {
     return {
       outcome: "returned",
-      settle: (lease) => this.#parts.store.release(lease, { isBegun }),
+      settle: (lease) => this.#parts.store.release(lease, { isBegun, delayMs }),
       report: () => this.#log.report("info", "event given back"),
     };
   }

@@ -1,6 +1,6 @@
 /**
  * The runs of handlers that an attempt at an event consists of, planned before it begins: by which policy each is tried
- * again.
+ * again, and under which limits each is.
  *
  * An event has one count of attempts, and each attempt calls the handlers that have not succeeded. Each of them has the
  * worker's policy, or its own. A handler whose attempts are used up is not called any more while another one of the
@@ -13,6 +13,7 @@
  * @module
  */
 import type { EventRecord } from "../store/mod.ts";
+import type { ConcurrencyLimit } from "./concurrency_limit.ts";
 import type { EventHandler } from "./event.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 
@@ -29,10 +30,14 @@ export type PlannedEvent = Pick<
 export interface PlannedRun {
   /** Policy by which the handler is tried again. */
   readonly retry: RetryPolicy;
+  /** Limits under which the run takes a place. */
+  readonly limits: readonly ConcurrencyLimit[];
 }
 
 /** Planner of the runs of a handler that calls others. */
 export interface HandlerPlan {
+  /** True if there may be limits. */
+  readonly hasLimits: boolean;
   /**
    * Finds the policy for an event if the worker has none.
    *
@@ -79,6 +84,13 @@ export class HandlerPlans {
     const retry = this.retryOf(event);
     const runs = this.#plan?.runs(event, retry) ?? [];
     return runs.length === 0 ? [retry] : runs.map((run) => run.retry);
+  }
+
+  /** Lists the limits of the handlers that the next attempt at an event calls; undefined if there are none at all. */
+  limitsOf(event: PlannedEvent): readonly ConcurrencyLimit[] | undefined {
+    if (!this.#plan?.hasLimits) return undefined;
+    const runs = this.#plan.runs(event, this.retryOf(event));
+    return stillTried(runs, event.attempt, ({ retry }) => [retry]).flatMap(({ limits }) => limits);
   }
 }
 

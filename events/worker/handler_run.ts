@@ -13,6 +13,7 @@ import type {
 import { checkPartName } from "../store/settlement.ts";
 import { type Wait, waitOf, type Wake, wakeOf, withWake, withWakesBack } from "../store/waits.ts";
 import type { HeldLease } from "./_held_lease.ts";
+import type { Places } from "./concurrency_limit.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
 import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
 import type { RetryPolicy } from "./retry_policy.ts";
@@ -34,7 +35,7 @@ interface RunParts {
 /** Members of a context that are the same for all handlers of an event. */
 type SharedContext = Pick<HandlerContext, "log" | "db" | "store">;
 
-/** Signal, time limit and policy of a run. */
+/** Signal, limits and policy of a run. */
 export interface RunLimits {
   readonly signal: AbortSignal;
   /** The time limit of the attempt, which a router may change; undefined for a run beside others. */
@@ -43,6 +44,8 @@ export interface RunLimits {
   readonly limitMs: number;
   /** The policy by which handlers within the run are tried again that have none. */
   readonly retry: RetryPolicy;
+  /** The places of the event under the limits of its handlers; undefined if there are no limits. */
+  readonly places: Places | undefined;
 }
 
 /**
