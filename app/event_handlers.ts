@@ -7,6 +7,7 @@ import {
   type EventRouter,
   type HandlerContext,
   type HandlerOptions,
+  type RetryPolicy,
   type WebhookEvent,
 } from "../events/mod.ts";
 import { OWN, platformRefused, SCHEDULE } from "../events/store/emission.ts";
@@ -80,6 +81,8 @@ export interface EventHandlers<TEvents extends object, TContext extends HandlerC
 export interface Origin {
   readonly name: string;
   readonly kind: string;
+  /** Policy by which its events are tried again if the app has none. */
+  readonly retry?: RetryPolicy | undefined;
 }
 
 /** Platform, or source of the app's events, with the router for its events. */
@@ -183,7 +186,7 @@ export function handlerOf(
   throw new NoSource(`The app has no ${what} this event`);
 }
 
-/** Makes the plan of an app's handler: that of the handler that an event is handed to. */
+/** Makes the plan of an app's handler: that of the handler that an event is handed to, with its platform's policy. */
 export function plansOf(sources: Sources, ofSchedules: EventHandler): HandlerPlan {
   const planOf = (handler: EventHandler | undefined) =>
     (handler as PlannedHandler | undefined)?.[PLAN];
@@ -192,6 +195,8 @@ export function plansOf(sources: Sources, ofSchedules: EventHandler): HandlerPla
     get hasLimits() {
       return all.some((plan) => plan?.hasLimits);
     },
+    retryOf: ({ intake, platform: kind }) =>
+      sources.find(({ origin }) => origin.name === intake && origin.kind === kind)?.origin.retry,
     runs: (event, retry) =>
       planOf(knownHandlerOf(sources, ofSchedules, event))?.runs(event, retry) ?? [],
   };
