@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import { events } from "../../app/mod.ts";
 import { retryDelay } from "../../events/worker/retry_policy.ts";
 import {
-  type AppDefinition,
+  type App,
   defineApp,
-  type EnvSpec,
   github,
   type HandlerOptions,
   messenger,
@@ -20,7 +20,7 @@ const MINUTE_MS = 60_000;
 
 /** Delivers an update whose handler fails, and advances until it is dead, or a day has passed. */
 async function untilDead(
-  definition: Pick<AppDefinition<object, EnvSpec, unknown>, "store" | "worker">,
+  definition: Pick<App["definition"], "store" | "worker">,
   options?: HandlerOptions,
 ) {
   const told: string[] = [];
@@ -71,13 +71,19 @@ testApp("each platform of an app has its own policy, and own events none", async
   });
   bot.onAny(fail);
   bot.from(meter).onAny(fail);
-  bot.from({ name: "jobs", kind: "events" }).onAny(fail);
+  bot.from(events("jobs")).onAny(fail);
   await using test = await startTestBot(bot);
   const push = forgeDelivery("push", {}, { id: "d1" });
   const own = await test.store.emit("jobs", "job", {});
   const { event: pushed } = await test.deliver(push, { expectFailure: true });
   const body = new TextEncoder().encode("{}");
-  const reading = { platform: "meter", path: "/meter", method: "POST", headers: {}, body };
+  const reading = {
+    platform: "meter",
+    path: "/meter",
+    method: "POST" as const,
+    headers: new Headers(),
+    body,
+  };
   const { event: read } = await test.deliver(reading, { expectFailure: true });
   assert(pushed!.delayMs! < 2_000 && read!.delayMs! >= MINUTE_MS);
   await test.advance(2 * MINUTE_MS, { expectFailure: true });
