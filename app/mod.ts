@@ -64,6 +64,7 @@ export type {
   HandlerContext,
   HandlerOptions,
   HandlerState,
+  HandlerStore,
   OwnEvents,
   SetStateOptions,
   StateOptions,

@@ -13,7 +13,7 @@ import { type ConcurrencyLimit, Places } from "./concurrency_limit.ts";
 import {
   type EventHandler,
   HandledElsewhere,
-  type HandlerContext,
+  type HandlerStore,
   isUnhandled,
   NoHandler,
   toEvent,
@@ -25,8 +25,8 @@ import { TimeLimit } from "./time_limit.ts";
 /** Settings and timeouts that all jobs of a worker share. */
 export interface JobParts extends SettlementParts {
   readonly handler: EventHandler;
-  /** The part of the store that handlers read. */
-  readonly events: HandlerContext["store"];
+  /** The part of the store that handlers work with. */
+  readonly events: HandlerStore;
   readonly timeoutMs: number;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;

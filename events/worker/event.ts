@@ -6,10 +6,10 @@ import type {
   CommitEffects,
   Emit,
   EventChat,
-  EventOperations,
   EventRecord,
   EventRepository,
   EventSender,
+  EventStore,
   HandledEvents,
   HandlerState,
   StateOptions,
@@ -196,18 +196,31 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * @throws {Error} If another version wrote the state, or it is damaged.
    */
   state<TValue>(key: string, options?: StateOptions): Promise<HandlerState<TValue>>;
-  /** Reads events of the store, to find the one that is to be cancelled. */
-  readonly store: Pick<EventOperations, "get" | "list">;
   /**
-   * Cancels another event of the store: one that waits is dead at once. The signal of a handler that runs is
-   * aborted, in this process at once and in another one at the lease's next renewal, and its event is dead once it
-   * has ended. That happens now, and not with the commit that settles this event: it stays so if this handler fails.
+   * The store as routes have it, for what does not wait for the handler's end: it reads other events, and emits, wakes
+   * and cancels at once. All of that stays so if this handler fails, and happens again in its next attempt. For what
+   * belongs to this event, use `emit` and `wake` of the context.
+   */
+  readonly store: HandlerStore;
+  /**
+   * Cancels another event of the store, as `store.cancel` does: one that waits is dead at once. The signal of a handler
+   * that runs is aborted, in this process at once and in another one at the lease's next renewal, and its event is dead
+   * once it has ended. That happens now, and not with the commit that settles this event: it stays so if this handler
+   * fails.
    *
    * @param id The event's id.
    * @returns True if it is cancelled; false if the event does not exist, or is settled already.
    */
   cancel(id: string): Promise<boolean>;
 }
+
+/**
+ * The part of a store that handlers work with, beside what is committed with their event. Its calls act at once. They
+ * reject if the store has not answered within the length of a lease: then it is not known whether it has acted.
+ *
+ * @category Handlers
+ */
+export type HandlerStore = Pick<EventStore, "get" | "list" | "emit" | "wake" | "cancel">;
 
 /**
  * Result of {@linkcode HandlerContext.waitFor}.

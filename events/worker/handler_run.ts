@@ -141,7 +141,7 @@ export class HandlerRun {
         this.#wakes = withWake(this.#wakes, wakeOf(name, value), this.#room);
       },
       state: (key, options) => this.#ownStates.open(key, options),
-      cancel: (id) => withDeadline(this.#parts.store.cancel(id), this.#parts.leaseMs),
+      cancel: around.store.cancel,
     };
     return context;
   }

@@ -8,6 +8,7 @@ export {
   type EventHandler,
   GiveUpError,
   type HandlerContext,
+  type HandlerStore,
   ParkedError,
   RetryLaterError,
   type WaitResult,

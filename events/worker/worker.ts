@@ -16,13 +16,13 @@ import type { JsonObject } from "../../core/parse_json.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import { ClosedError } from "../store/engine.ts";
-import type { EventStore, Lease } from "../store/mod.ts";
+import type { AcceptResult, EventStore, Lease } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { RENEWAL } from "./_held_lease.ts";
 import { JobQueue } from "./_job_queue.ts";
 import { Upkeep } from "./_upkeep.ts";
 import { Versions } from "./_versions.ts";
-import type { EventHandler, HandlerContext } from "./event.ts";
+import type { EventHandler, HandlerContext, HandlerStore } from "./event.ts";
 import { HandlerPlans } from "./handler_plans.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
@@ -239,6 +239,22 @@ function withDefaults(options: WorkerOptions, store: Pick<EventStore, "pollMs">)
   };
 }
 
+/** Makes the part of a store that handlers work with. They are not held up for ever by a store that does not answer. */
+function handlerStore(store: EventStore, leaseMs: number): HandlerStore {
+  const within =
+    <TArgs extends unknown[], T>(call: (...args: TArgs) => Promise<T>) =>
+    async (...args: TArgs): Promise<T> => await withDeadline(call.apply(store, args), leaseMs);
+  return Object.freeze({
+    get: within(store.get),
+    list: store.list.bind(store) as HandlerStore["list"],
+    emit: within(
+      store.emit as (...args: unknown[]) => Promise<AcceptResult>,
+    ) as HandlerStore["emit"],
+    wake: within(store.wake),
+    cancel: within(store.cancel),
+  });
+}
+
 class StoreWorker implements EventWorker {
   readonly #store: EventStore;
   readonly #options: FullOptions;
@@ -270,8 +286,7 @@ class StoreWorker implements EventWorker {
     this.#options = options;
     this.#versions = new Versions({ ...options, store, handler, owner });
     const versions = this.#versions;
-    const list = store.list.bind(store) as EventStore["list"];
-    const events = Object.freeze({ get: (id: string) => store.get(id), list });
+    const events = handlerStore(store, leaseMs);
     const plans = new HandlerPlans(handler, options.retry);
     const parts = {
       ...options,
