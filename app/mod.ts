@@ -29,7 +29,7 @@
  */
 export { type AppOptions, type BaseEnv, bindEnv, createBaseApp } from "./base_app.ts";
 export { type App, type ContextOf, defineApp } from "./define_app.ts";
-export type { AppDefinition, RouteParts, ScheduleOptions } from "./definition.ts";
+export type { AppDefinition, FailingOptions, RouteParts, ScheduleOptions } from "./definition.ts";
 export type { AppContext, EventHandlers } from "./event_handlers.ts";
 export type { AppParts, EventMiddleware } from "./event_middleware.ts";
 export { openApp, type OpenAppOptions, type OpenedApp } from "./open_app.ts";
@@ -61,6 +61,8 @@ export type {
   EventPayload,
   EventStore,
   EventWorker,
+  FailingEvent,
+  FailingRule,
   HandlerContext,
   HandlerOptions,
   HandlerState,

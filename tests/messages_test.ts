@@ -221,7 +221,7 @@ testMistakes<void>({
       startWorker(listening, handler, { retry: wrong([]) }),
     [
       'there is no option "parallel". There are concurrency, leaseMs, pollMs, timeoutMs, onStuck, ' +
-      "reportDead, retry, waitForHandlerMs, version, log, telemetry"
+      "reportDead, reportFailing, retry, waitForHandlerMs, version, log, telemetry"
     ]: () => startWorker(wrong({ listen: () => {} }), () => {}, wrong({ parallel: 1 })),
   },
   "Cannot create the forge intake": {
@@ -506,7 +506,7 @@ testMistakes<void>({
     [
       'there is no option "verify". There are name, path, maxBodyBytes, bodyTimeoutMs, ' +
       "maxTotalBodyBytes, groupBy, replayWindowMs, kind, env, createVerifier, parse, isAllowed, " +
-      "unauthorized, respond, testEnv, testSecrets, events"
+      "unauthorized, respond, retry, testEnv, testSecrets, events"
     ]: () => definePlatform(wrong({ name: "a", verify: () => {} })),
   },
   "Cannot build the delivery": {

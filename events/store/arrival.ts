@@ -208,7 +208,8 @@ export function replayed(
   payload: PayloadRef | null = record.payload,
 ): EventRecord {
   const { outcome: _outcome, cancelRequestedAt: _request, putOff: _putOff, ...open } = record;
-  const { joinsLater: _later, batch: _batch, handledWith: _with, woken: _woken, ...kept } = open;
+  const { joinsLater: _later, batch: _batch, handledWith: _with, woken: _woken, ...closed } = open;
+  const { failing: _failing, ...kept } = closed;
   const run = nextRun(record);
   const again: EventRecord = {
     ...anewQuiet(kept, now),

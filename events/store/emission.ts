@@ -17,6 +17,9 @@ export const OWN = "events";
 /** The source of the events that report dead ones, and their type. */
 export const DEAD = "dead";
 
+/** The source of the events that report failing ones, and their type. */
+export const FAILING = "failing";
+
 /** The platform, intake and source of the events that schedules make. */
 export const SCHEDULE = "schedule";
 
@@ -48,6 +51,7 @@ const PLATFORMS: ReadonlySet<string> = new Set([
 /** Sources whose events only the package makes, each with what to do instead. */
 const MADE: ReadonlyMap<string, string> = new Map([
   [DEAD, "whose events report dead ones: register a handler for them with onDead()"],
+  [FAILING, "whose events report failing ones: register a handler for them with onFailing()"],
   [SCHEDULE, "whose events schedules make: run one at once with runSchedule()"],
 ]);
 
@@ -386,9 +390,9 @@ export function deathOf(record: EventRecord, isBrief = false): Emission | undefi
   };
 }
 
-/** Checks whether the death of an event is reported: reports of reports would never end. */
+/** Checks whether it is reported that an event fails or has died: reports of reports would never end. */
 export function isReported({ platform, intake, isUnreported = false }: EventRecord): boolean {
-  return !isUnreported && !(platform === OWN && intake === DEAD);
+  return !isUnreported && !(platform === OWN && (intake === DEAD || intake === FAILING));
 }
 
 /**
@@ -406,7 +410,8 @@ export function childIdOf(source: string, parentId: string, number: number): str
   return `${source}:${shortIdOf(parentId)}/${letter}${digits}`;
 }
 
-function shortIdOf(id: string): string {
+/** Shortens the id of an event for the ids of its follow-ups. */
+export function shortIdOf(id: string): string {
   if (Buffer.byteLength(id) <= MAX_PARENT_LENGTH) return id;
   return `~${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
 }

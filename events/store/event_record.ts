@@ -309,6 +309,13 @@ export interface EventRecord {
      */
     readonly unhandledSince?: number | undefined;
   } | undefined;
+  /** Set if it has failed in its current run, where that is reported. */
+  readonly failing?: {
+    /** The time at which the first attempt of the run had failed, milliseconds since the epoch. */
+    readonly since: number;
+    /** The rules by which it was reported in the run: `attempt-5` or `after-600000ms`. */
+    readonly reported: readonly string[];
+  } | undefined;
   /** Set if a handler had begun with it in an attempt that was given back, which does not count. */
   readonly isBegun?: boolean | undefined;
   /** The names of the parts of its handling that are done. */
@@ -505,6 +512,10 @@ const RECORD: Checks<EventRecord> = {
     times: isCount,
     reason: isText,
     unhandledSince: orNone(isTime),
+  })),
+  failing: orNone(shape<NonNullable<EventRecord["failing"]>>({
+    since: isTime,
+    reported: listOf(isText),
   })),
   isBegun: orNone(isBoolean),
   progress: orNone(listOf(isText)),

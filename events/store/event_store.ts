@@ -12,6 +12,7 @@ import type {
   EventState,
   StoredEvent,
 } from "./event_record.ts";
+import type { FailingRule } from "./failing.ts";
 import type { ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
@@ -811,14 +812,19 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @param delayMs The delay until then, in milliseconds.
    * @param error The error of the attempt.
    * @param options The `reason` why one of several handlers has put the event off. Its record notes that. The
-   * attempt counts all the same.
+   * attempt counts all the same. By the rules in `reports`, events are stored in the same commit that report the
+   * failing one: of the type and the source `failing`, with a {@linkcode FailingEvent}, and the name of the rule as
+   * action. Each is stored once in a run of the event.
    * @returns True if it was given back; false if the lease was lost.
    */
   retry(
     lease: Lease,
     delayMs: number,
     error: unknown,
-    options?: { readonly reason?: unknown },
+    options?: {
+      readonly reason?: unknown;
+      readonly reports?: readonly FailingRule[] | undefined;
+    },
   ): Promise<boolean>;
 
   /**
@@ -826,10 +832,14 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * event keeps its position in its ordering group.
    *
    * @param lease The lease.
-   * @param options The delay, whether a handler had begun with the event, and why it has put it off.
+   * @param options The delay, whether a handler had begun with the event, and why it has put it off. The rules in
+   * `reports` are as for `retry`, if its process has died.
    * @returns True if it was given back; false if the lease was lost.
    */
-  release(lease: Lease, options?: ReleaseOptions): Promise<boolean>;
+  release(
+    lease: Lease,
+    options?: ReleaseOptions & { readonly reports?: readonly FailingRule[] | undefined },
+  ): Promise<boolean>;
 
   /**
    * Gives an event up. It is kept, with its payload and attempts, until somebody decides on it or its

@@ -3,6 +3,7 @@ import { reasonOf, textOf } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { AttemptOutcome } from "../../telemetry/telemetry.ts";
 import { ClosedError, NoTurnError } from "../store/engine.ts";
+import { dueRules, type FailingRule } from "../store/failing.ts";
 import { type EventStore, type Lease, WaitRefusedError } from "../store/mod.ts";
 import { canBePutOff, isCancelRequested } from "../store/settlement.ts";
 import type { Wait } from "../store/waits.ts";
@@ -33,6 +34,7 @@ export interface SettlementParts {
   /** The plans of the handlers: by them events are tried again. */
   readonly plans: HandlerPlans;
   readonly reportDead: boolean;
+  readonly reportFailing: readonly FailingRule[];
   /** Timeouts for one try to settle an event: as long as a lease. */
   readonly settling: Timeouts;
 }
@@ -113,10 +115,12 @@ export class Settlement {
    * @returns What was done: an event whose attempts are used up is given up.
    */
   async putOff(): Promise<"not" | "put_off" | "given_up"> {
-    const { store, plans, leaseMs } = this.#parts;
+    const { store, plans, leaseMs, reportFailing } = this.#parts;
     const attempt = this.#lease.record.attempt - 1;
     const delayMs = longestDelay(plans.retriesOf({ ...this.#lease.record, attempt }), attempt);
-    if (delayMs !== null && delayMs <= leaseMs) return "not";
+    const leftMs = Math.max(0, (delayMs ?? 0) - leaseMs);
+    const isOver = delayMs !== null && delayMs <= leaseMs;
+    if (isOver && !this.#isToBeReported(attempt)) return "not";
     const way: Way = delayMs === null
       ? {
         outcome: "dead",
@@ -129,10 +133,18 @@ export class Settlement {
       }
       : {
         outcome: "returned",
-        settle: (lease) => store.release(lease, { delayMs: delayMs - leaseMs }),
+        settle: (lease) => store.release(lease, { delayMs: leftMs, reports: reportFailing }),
       };
     await withDeadline(this.#settleAs(way), leaseMs);
     return delayMs === null ? "given_up" : "put_off";
+  }
+
+  /** Checks whether it is to be reported that the event fails: it is given back for that. */
+  #isToBeReported(attempt: number): boolean {
+    const { reportFailing } = this.#parts;
+    if (reportFailing.length === 0) return false;
+    const now = Date.now();
+    return dueRules({ ...this.#lease.record, attempt, dueAt: now }, reportFailing, now).length > 0;
   }
 
   // While the handler runs: the worker has stopped, and does not wait for it any longer.
@@ -251,7 +263,7 @@ export class Settlement {
 
   /** The way for an event that is tried again, or dead after its last attempt. */
   #triedAgain(error: unknown, run: HandlerRun | undefined, afterMs?: number): Way {
-    const { store, plans } = this.#parts;
+    const { store, plans, reportFailing: reports } = this.#parts;
     const { record } = this.#lease;
     const delayMs = longestDelay(run?.retries ?? plans.retriesOf(record), record.attempt);
     if (delayMs === null) {
@@ -262,7 +274,7 @@ export class Settlement {
       };
     }
     const retryInMs = Math.max(delayMs, afterMs ?? 0);
-    const options = afterMs === undefined ? undefined : { reason: error };
+    const options = afterMs === undefined ? { reports } : { reports, reason: error };
     return {
       outcome: "retried",
       settle: (lease) => store.retry(lease, retryInMs, error, options),

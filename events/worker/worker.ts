@@ -16,6 +16,7 @@ import type { JsonObject } from "../../core/parse_json.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import { ClosedError } from "../store/engine.ts";
+import { checkFailingRules, type FailingRule } from "../store/failing.ts";
 import type { AcceptResult, EventStore, Lease } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { RENEWAL } from "./_held_lease.ts";
@@ -91,6 +92,14 @@ export interface WorkerOptions {
    * @default {false}
    */
   readonly reportDead?: boolean | undefined;
+  /**
+   * Stores an event for each event that has failed for some attempts or some time, in the commit that notes the failed
+   * attempt: of the type and the source `failing`, with a {@linkcode FailingEvent}, once for each rule and each run of
+   * the event. Reports, and what comes of them, are not reported. In an app, `bot.onFailing` sets this.
+   *
+   * @default {[]} None.
+   */
+  readonly reportFailing?: readonly FailingRule[] | undefined;
   /** The delays between attempts, and their number. */
   readonly retry?: RetryPolicy | undefined;
   /**
@@ -207,6 +216,7 @@ const CHECKS = {
   timeoutMs: timerMs,
   onStuck: checkFunction,
   reportDead: checkBoolean,
+  reportFailing: checkFailingRules,
   retry: checkRetryPolicy,
   waitForHandlerMs: wholeNumber({ min: 0, max: MAX_PUT_OFF_MS }),
   version: checkString,
@@ -232,9 +242,9 @@ function withDefaults(options: WorkerOptions, store: Pick<EventStore, "pollMs">)
   const { concurrency = 10, leaseMs = 30_000, pollMs = store.pollMs, timeoutMs = 900_000 } =
     options;
   const { onStuck, reportDead = false, retry, waitForHandlerMs = 600_000 } = options;
-  const { version, log = consoleSink, telemetry } = options;
+  const { version, log = consoleSink, telemetry, reportFailing = [] } = options;
   return {
-    ...{ concurrency, leaseMs, pollMs, timeoutMs, onStuck, reportDead, retry },
+    ...{ concurrency, leaseMs, pollMs, timeoutMs, onStuck, reportDead, reportFailing, retry },
     ...{ waitForHandlerMs, version, log, telemetry },
   };
 }
