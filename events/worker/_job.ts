@@ -175,6 +175,21 @@ export class Job implements EventLog {
   }
 
   /**
+   * Puts the event back on the schedule, since a handler has as many runs as it may. If its processes keep dying, it
+   * waits or is given up as it would be if its handler were called.
+   *
+   * @param delayMs The time until it is due again, in milliseconds.
+   */
+  async putBack(delayMs: number): Promise<void> {
+    try {
+      if (this.#lease.lease.takenOver && await this.#putOff()) return void this.#lease.end();
+    } catch (error) {
+      this.report("error", "event not given back", { error });
+    }
+    await this.giveBack(delayMs);
+  }
+
+  /**
    * Releases the event, even while its handler runs. One that runs past its time limit has failed.
    *
    * @param delayMs The time until it is due again, in milliseconds.

@@ -325,7 +325,7 @@ export class JobQueue implements JobListener {
     if (!limit) return void this.#run(job);
     if (job.isCancelled) return void this.#giveBack(job);
     const before = this.#held.filter((held) => held.limit === limit).length;
-    if (before >= limit.ahead) return this.#putOff(job);
+    if (before >= limit.ahead) return void this.#putOff(job);
     this.#held.push({ job, limit });
     this.#bytes += job.bytes;
   }
@@ -352,8 +352,9 @@ export class JobQueue implements JobListener {
     return held;
   }
 
-  #putOff(job: Job): void {
-    this.#giveBack(job, this.#delays.next(job.id));
+  async #putOff(job: Job): Promise<void> {
+    await job.putBack(this.#delays.next(job.id));
+    this.#end(job);
   }
 
   async #run(job: Job): Promise<void> {
@@ -383,8 +384,8 @@ export class JobQueue implements JobListener {
     this.#overdue.delete(job);
   }
 
-  async #giveBack(job: Job, delayMs?: number): Promise<void> {
-    await job.giveBack(delayMs);
+  async #giveBack(job: Job): Promise<void> {
+    await job.giveBack();
     this.#end(job);
   }
 

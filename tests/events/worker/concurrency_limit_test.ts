@@ -259,6 +259,24 @@ testStoreOnce(
   },
 );
 
+testStoreOnce(
+  "an event whose process has died in its last attempt dies, also if it waits for a limit",
+  async ({ store }) => {
+    const { handler, ids } = gate();
+    const router = createEventRouter().onAny(handler, {
+      concurrency: 1,
+      retry: { maxAttempts: 1 },
+    });
+    await accept(store, "slow", "e1");
+    assertEquals((await store.claim({ limit: 1, owner: "gone", leaseMs: 1_000 })).length, 1);
+    await during(store, router, async () => {
+      await accept(store, "slow", "e0");
+      await reach(store, "e1", "dead");
+      assertEquals(ids(), ["e0"]);
+    }, { leaseMs: 600 });
+  },
+);
+
 testStoreOnce("an event that waits for a limit is cancelled at once", async ({ store }) => {
   const { handler, ids, end } = gate();
   const router = createEventRouter().onAny(handler, { concurrency: 1 });
