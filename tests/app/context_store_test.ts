@@ -15,15 +15,15 @@ testApp(
     bot.on("push", async ({ id }, { store }) => {
       seen.push((await store.wake("answer", 42)).outcome);
       const emitted = await store.emit("jobs", "job", {}, { id: "one" });
-      seen.push(emitted.duplicate, (await store.get(emitted.id))?.state);
+      seen.push(emitted.duplicate, (await store.get(emitted.id))?.type);
       assertEquals((await store.get(id))?.state, "running");
       throw new Error("no");
     });
-    bot.from(events("jobs")).on("job", () => void seen.push("job"));
+    bot.from(events("jobs")).on("job", () => void seen.push("handled"));
     await using test = await startTestBot(bot);
     await test.deliver(forgeDelivery("star", {}));
     await test.deliver(forgeDelivery("push", {}), { expectFailure: true });
-    assertEquals(new Set(seen), new Set(["woken", false, "queued", "job", 42]));
+    assertEquals(new Set(seen), new Set(["woken", false, "job", "handled", 42]));
     assertEquals(seen.slice(0, 2), ["woken", false]);
   },
 );
