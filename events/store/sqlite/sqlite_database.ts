@@ -1,5 +1,4 @@
 import { resolve } from "node:path";
-import type { DatabaseFile } from "../database_file.ts";
 import type { EventStore, NotPromise } from "../event_store.ts";
 import { createEventStore } from "../open_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
@@ -16,8 +15,6 @@ const NAMESPACE = "namespace";
 interface SqliteDatabaseOptions {
   /** Makes the tables of the app that are not there yet. */
   readonly setup?: ((db: SqliteTx) => NotPromise) | undefined;
-  /** The file, if it is looked at. */
-  readonly watched?: DatabaseFile | undefined;
   /** Explains an error. By default it is thrown as it is. */
   readonly explain?: ((error: unknown) => Promise<Error>) | undefined;
 }
@@ -73,7 +70,6 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
   }
 
   check(): void {
-    this.#options.watched?.check();
     this.#file.check();
   }
 
@@ -89,9 +85,8 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
     }
   }
 
-  async close(): Promise<void> {
-    const looked = this.#options.watched?.close();
-    await Promise.all([this.#file.close(), looked]);
+  close(): Promise<void> {
+    return this.#file.close();
   }
 }
 

@@ -2,7 +2,7 @@ import { checkFunction, checkOptions } from "../../../core/check_options.ts";
 import { onDeploy, VariableError, type Variables } from "../../../core/env.ts";
 import { mayHoldSecrets } from "../../../core/hosts.ts";
 import { type LogSink, reasonOf } from "../../../core/mod.ts";
-import { fileReason, watchFile } from "../database_file.ts";
+import { fileReason } from "../database_file.ts";
 import {
   type DefinedStore,
   type ExistingDatabases,
@@ -134,9 +134,10 @@ async function openPlace(
   };
   try {
     if (folder !== undefined) await Deno.mkdir(folder, { recursive: true });
-    const file = await openSqliteFile(path, { log });
-    const watched = path === ":memory:" ? undefined : await watchFile(path, log);
-    return new SqliteDatabase(file, { watched, setup, explain });
+    return new SqliteDatabase(await openSqliteFile(path, { log, isApp: true }), {
+      setup,
+      explain,
+    });
   } catch (error) {
     throw await explain(error);
   }
