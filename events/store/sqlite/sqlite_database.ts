@@ -11,6 +11,9 @@ import { openSqliteEngine } from "./sqlite_engine.ts";
 /** Name of the note of whose events a file has. */
 const NAMESPACE = "namespace";
 
+/** Namespace of events that no app has stored. */
+const NO_APP = "events";
+
 /** Options of {@linkcode SqliteDatabase}. */
 interface SqliteDatabaseOptions {
   /** Makes the tables of the app that are not there yet. */
@@ -30,7 +33,7 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
   }
 
   async openStore(
-    { namespace = "events", ...options }: EventStoreOptions,
+    { namespace = NO_APP, ...options }: EventStoreOptions,
   ): Promise<EventStore<SqliteTx, SqliteReader>> {
     const { explain } = this.#options;
     try {
@@ -60,7 +63,8 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
   }
 
   namespaces(): Promise<string[]> {
-    const found = noted(this.#file.db, NAMESPACE);
+    const { db } = this.#file;
+    const found = noted(db, NAMESPACE) ?? (db.one("select 1 from event limit 1") && NO_APP);
     return Promise.resolve(found === undefined ? [] : [found]);
   }
 
