@@ -124,7 +124,7 @@ class OpenFile implements SqliteFile {
   readonly #watched: DatabaseFile | undefined;
   readonly #disk: Disk | undefined;
   readonly #maintenance: Maintenance | undefined;
-  readonly #closing = new AbortController();
+  readonly #closing = Promise.withResolvers<void>();
 
   constructor(db: Connection, guard: Guard, { path, wal, watched, log }: FileParts) {
     this.db = db;
@@ -160,10 +160,7 @@ class OpenFile implements SqliteFile {
     this.#disk?.check();
   }
 
-  listen(wake: () => void): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const { signal } = this.#closing;
-    if (signal.aborted) return Promise.resolve();
+  async listen(wake: () => void): Promise<void> {
     let seen = this.#foreignVersion();
     const timer = setInterval(() => {
       const version = this.#foreignVersion();
@@ -172,11 +169,8 @@ class OpenFile implements SqliteFile {
     }, LOOK_MS);
     // It ends with whatever else keeps the process alive.
     Deno.unrefTimer(timer);
-    signal.addEventListener("abort", () => {
-      clearInterval(timer);
-      resolve();
-    }, { once: true });
-    return promise;
+    await this.#closing.promise;
+    clearInterval(timer);
   }
 
   /** Returns the version of what others have written; undefined while the file cannot be read. */
@@ -189,7 +183,7 @@ class OpenFile implements SqliteFile {
   }
 
   async close(): Promise<void> {
-    this.#closing.abort();
+    this.#closing.resolve();
     if (--this.place.openings === 0) places.delete(this.#path);
     const looked = this.#watched?.close();
     const ended = this.#maintenance?.close();
