@@ -95,10 +95,8 @@ testFile(
   async (opened, path) => {
     await opened.store.accept(sized("first", 10));
     await Deno.rename(path, `${path}.elsewhere`);
-    await takeIn(opened, () => opened.lines.length > 0);
-    assertEquals(opened.lines.map(({ level, message }) => [level, message]).slice(0, 1), [
-      ["warn", "no Worker for the database file: its maintenance holds up the app"],
-    ]);
+    const refusal = "no Worker for the database file: its maintenance holds up the app";
+    await takeIn(opened, () => opened.lines.some(({ message }) => message === refusal));
     // SQLite would have made the file, and deleted the log.
     assert(await Deno.stat(`${path}-wal`));
     await Deno.rename(`${path}.elsewhere`, path);
