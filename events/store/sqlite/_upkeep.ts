@@ -15,7 +15,12 @@ const BEHIND_ALL_IDS = "\u{10ffff}";
 
 type CheckOptions = Parameters<Engine["check"]>[0];
 
-type Corrected = NonNullable<Tidying["times"]>["corrected"];
+/** An event that is due too late, and its record with the right time, if it is the record that is wrong. */
+interface Wrong {
+  readonly row: EventRow;
+  readonly record: EventRecord;
+  readonly after: EventRecord | null | undefined;
+}
 
 /** Parts of {@linkcode Upkeep}. */
 interface UpkeepParts {
@@ -128,48 +133,33 @@ export class Upkeep {
         `select ${COLUMNS} from event where due_at is not null and (due_at, id) > (?, ?) order by due_at, id limit ${PAGE}`,
         ...[at, id],
       );
-      const wrong: EventRow[] = [];
+      const wrong: Wrong[] = [];
       for (const row of rows) {
         if (read++ >= reads && row.due_at !== at && changed + wrong.length === 0) {
           this.#looked = at;
           return 0;
         }
         [at, id] = [row.due_at!, row.id];
-        if (this.#isTooLate(row, corrected)) wrong.push(row);
+        const { record } = eventOf(row);
+        const after = record && corrected(record, now());
+        if (record && (after || isOtherTooLate(row, record))) wrong.push({ row, record, after });
       }
-      if (wrong.length > 0) changed += await write(() => this.#correct(wrong, corrected));
+      if (wrong.length > 0) changed += await write(() => this.#correct(wrong));
       if (rows.length >= PAGE) continue;
       if (isWhole && changed === 0) this.#rightIn = version;
       return changed;
     }
   }
 
-  #isTooLate(row: EventRow, corrected: Corrected): boolean {
-    const { record } = eventOf(row);
-    if (!record) return false;
-    return corrected(record, this.#parts.now()) !== null || isOtherTooLate(row, record);
-  }
-
-  /** Corrects the times of events, unless they have changed since. */
-  #correct(rows: readonly EventRow[], corrected: Corrected): number {
-    const { db, now, newVersion } = this.#parts;
-    let number = 0;
-    for (const row of rows) {
-      const record = eventOf(row).record!;
-      const after = corrected(record, now());
-      number += after
-        ? db.run(
-          `update event set own_due_at = ?, other_due_at = null, version = ?, record = ?
-          where seq = ? and version = ?`,
-          ...[after.dueAt, newVersion(), JSON.stringify(after), row.seq, row.version],
-        )
-        // A move may have taken its own time from it.
-        : db.run(
-          "update event set own_due_at = ?, other_due_at = null where seq = ? and version = ?",
-          ...[record.dueAt, row.seq, row.version],
-        );
-    }
-    return number;
+  /** Corrects the times of events, unless they have changed since. A move may have taken its own time from one. */
+  #correct(events: readonly Wrong[]): number {
+    const { db, newVersion } = this.#parts;
+    const sql = `update event set own_due_at = ?, other_due_at = null, version = ?, record = ?
+      where seq = ? and version = ?`;
+    return events.reduce((number, { row, record, after }) => {
+      const written = after ? [newVersion(), JSON.stringify(after)] : [row.version, row.record];
+      return number + db.run(sql, (after ?? record).dueAt, ...written, row.seq, row.version);
+    }, 0);
   }
 
   /** Checks the events. */
