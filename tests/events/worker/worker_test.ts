@@ -715,6 +715,27 @@ testStoreOnce(
   },
 );
 
+testStoreOnce(
+  "stop() gives back at once what is handed off to the worker meanwhile",
+  async (sut) => {
+    const reserved = Promise.withResolvers<void>();
+    const listen: EventStore["listen"] = (listener) => {
+      const { reserve } = listener;
+      return sut.store.listen({
+        ...listener,
+        reserve: (bytes) => (reserved.resolve(), reserve!(bytes)),
+      });
+    };
+    let starts = 0;
+    const worker = startWorker({ ...sut.store, listen }, () => void starts++, { log: () => {} });
+    const accepting = sut.store.accept(delivery("d1"));
+    await reserved.promise;
+    await withDeadline(worker.stop({ graceMs: 60_000 }), 5_000);
+    await accepting;
+    assertEquals([(await sut.store.get("d1"))?.state, starts], ["queued", 0]);
+  },
+);
+
 /** Starts a worker whose handler has an event in hand until it is told to end. */
 async function held({ store }: Pick<OpenedStore, "store">) {
   const [hold, started] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
