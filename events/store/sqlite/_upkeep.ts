@@ -2,6 +2,7 @@ import type { CheckedPage, Engine, StoreFinding, Tidying, Version } from "../eng
 import { type EventRecord, isOpen } from "../event_record.ts";
 import type { Connection } from "./_connection.ts";
 import { COLUMNS, eventOf, type EventRow, findRow, firstOf } from "./_rows.ts";
+import { Slices } from "./_slices.ts";
 
 /** The number of rows that a step of upkeep reads, or deletes. */
 const PAGE = 200;
@@ -22,7 +23,7 @@ interface UpkeepParts {
   readonly now: () => number;
   readonly newVersion: () => Version;
   /** Runs statements in a transaction. */
-  readonly write: <T>(work: (db: Connection) => T) => Promise<T>;
+  readonly write: <T>(work: () => T) => Promise<T>;
 }
 
 /** The upkeep of a file: what is forgotten is deleted, and what is wrong is found. */
@@ -44,8 +45,8 @@ export class Upkeep {
     const { now } = this.#parts;
     if (performance.now() >= this.#forgetAt) {
       this.#forgetAt = performance.now() + FORGET_MS;
-      await this.#deleteAll("event", "seq", "forget_at <= ?", now());
-      await this.#deleteAll("cell", "key", "forget_at <= ?", now());
+      await this.#deleteForgotten("event", "seq");
+      await this.#deleteForgotten("cell", "key");
     }
     return {
       times: times ? await this.#correctTimes(times) : 0,
@@ -58,27 +59,20 @@ export class Upkeep {
 
   /** Deletes uploads, one in each transaction. Returns their number. */
   async #deleteUploads(before: number): Promise<number> {
+    const { db, write } = this.#parts;
     const sql = `delete from payload where id =
       (select id from payload where uploaded_at < ? order by uploaded_at limit 1)`;
     for (let deleted = 0;; deleted++) {
-      if (await this.#parts.write((db) => db.run(sql, before)) === 0) return deleted;
+      if (await write(() => db.run(sql, before)) === 0) return deleted;
     }
   }
 
-  /** Deletes rows, some in each transaction. Returns their number. */
-  async #deleteAll(
-    table: string,
-    key: string,
-    condition: string,
-    before: number,
-  ): Promise<number> {
+  /** Deletes rows that are forgotten, some in each transaction. */
+  async #deleteForgotten(table: string, key: string): Promise<void> {
+    const { db, now, write } = this.#parts;
     const sql = `delete from ${table} where ${key} in
-      (select ${key} from ${table} where ${condition} limit ${PAGE})`;
-    for (let deleted = 0;;) {
-      const step = await this.#parts.write((db) => db.run(sql, before));
-      deleted += step;
-      if (step < PAGE) return deleted;
-    }
+      (select ${key} from ${table} where forget_at <= ? limit ${PAGE})`;
+    while (await write(() => db.run(sql, now())) === PAGE);
   }
 
   /**
@@ -122,13 +116,14 @@ export class Upkeep {
    */
   async #correctTimes({ reads, corrected }: NonNullable<Tidying["times"]>): Promise<number> {
     const { db, now, write } = this.#parts;
+    const slices = new Slices();
     const version = db.contentVersion;
     if (reads !== Infinity && version === this.#rightIn) return 0;
     const isWhole = reads === Infinity || this.#looked < now();
     let at = isWhole ? now() : this.#looked;
     let [id, changed, read] = [BEHIND_ALL_IDS, 0, 0];
     this.#looked = -Infinity;
-    while (true) {
+    for (;; await slices.next()) {
       const rows = db.all<EventRow>(
         `select ${COLUMNS} from event where due_at is not null and (due_at, id) > (?, ?) order by due_at, id limit ${PAGE}`,
         ...[at, id],
@@ -180,7 +175,8 @@ export class Upkeep {
   /** Checks the events. */
   async *check({ foundAgain }: CheckOptions): AsyncGenerator<CheckedPage> {
     const { db } = this.#parts;
-    for (let seq = 0;;) {
+    const slices = new Slices();
+    for (let seq = 0;; await slices.next()) {
       const rows = db.all<EventRow>(
         `select ${COLUMNS} from event where seq > ? order by seq limit ${PAGE}`,
         seq,
