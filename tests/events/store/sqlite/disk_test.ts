@@ -241,7 +241,7 @@ testWith(
         assertEquals((await run("dd", [...damage, "conv=notrunc"])).code, 0);
         await until(async () => (await app.deliver(crypto.randomUUID()))[0] === 503);
         // Tries to write the first page come once a second, and do not bring it back.
-          const tried = performance.now() + 2_500;
+        const tried = performance.now() + 2_500;
         await until(() => performance.now() > tried);
         assertEquals([await app.isReady(), await app.deliver("new")], [false, REFUSED]);
         assertEquals(app.lines("file of the database").map(([level]) => level), ["error"]);
