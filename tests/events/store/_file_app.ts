@@ -1,4 +1,11 @@
-import { defineApp, kv, type LogRecord, openApp, sqlite, type StoreDefinition } from "../../../mod.ts";
+import {
+  defineApp,
+  kv,
+  type LogRecord,
+  openApp,
+  sqlite,
+  type StoreDefinition,
+} from "../../../mod.ts";
 import { forge } from "../../../webhook/mod.ts";
 import { FORGE_SECRET, forgeDelivery } from "../../_deliveries.ts";
 
