@@ -7,7 +7,7 @@ import { envOf } from "../_stores.ts";
 import { assertWithin } from "../_within.ts";
 import type { PlaceKind } from "../events/store/engines/_engine.ts";
 import { KV } from "../events/store/engines/kv.ts";
-import { ENGINES } from "../events/store/engines/mod.ts";
+import { ENGINES, openAt } from "../events/store/engines/mod.ts";
 import type { SharedStore } from "../processes/_shared.ts";
 import { APP_NEEDS, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { type Answer, ANSWERED_WITHIN_MS, assertUnavailable, deliver } from "./_deliver.ts";
@@ -57,8 +57,7 @@ async function assertAllDone(
   { at, place }: Omit<SharedStore, "kind">,
   events: number,
 ): Promise<void> {
-  const engine = ENGINES.find(({ name }) => name === at.engine)!;
-  const { store, close } = await engine.openAt(at.address, { namespace: "own" });
+  const { store, close } = await openAt(at, { namespace: "own" });
   const counts = { queued: 0, running: 0, parked: 0, done: events, dead: 0, unreadable: 0 };
   assertEquals(await store.stats(), { ...counts, dueLater: 0, oldestWaitingAt: null });
   assertEquals((await store.purge({})).changed, events);
