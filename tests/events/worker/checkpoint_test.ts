@@ -1,7 +1,12 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type Fault, withOperations } from "../../../dev/harness/faulty_kv.ts";
-import { type EventHandler, GiveUpError, openEventStore } from "../../../events/mod.ts";
-import { asyncEffects, createKvRouter, type KvHandler } from "../../_kv_handlers.ts";
+import {
+  type CommitEffects,
+  type EventHandler,
+  GiveUpError,
+  openEventStore,
+} from "../../../events/mod.ts";
+import { createKvRouter, type KvHandler } from "../../_kv_handlers.ts";
 import { testFailing, testStoreOnce } from "../store/contract/_contract.ts";
 import { memoryStore, type StoreUnderTest } from "../store/kv/_stores.ts";
 import { handle, type OpenedStore, stealLease, testSimulated, until } from "./_worker.ts";
@@ -53,23 +58,22 @@ Deno.test("checkpoint() rejects once the event is another's, and its effects are
   assertEquals((await sut.kv.get(["a"])).value, null);
 });
 
-Deno.test("checkpoint() rejects when its effects cannot be committed, and the lease is kept", async () => {
-  await using sut = await memoryStore();
-  await sut.kv.set(["taken"], 1);
-  await handle(sut, async ({ attempt }, { checkpoint }) => {
-    if (attempt > 1) throw new GiveUpError("It has failed before");
-    const taken = { key: ["taken"], versionstamp: null };
-    await assertRejects(() => checkpoint("a", (commit) => commit.check(taken)), Error, "check");
-    await assertRejects(
-      () => checkpoint("a", asyncEffects(async () => await Promise.resolve())),
-      TypeError,
-      "synchronous",
-    );
-    await checkpoint("b");
-  });
-  const { state, attempt, progress } = (await sut.store.get("d1"))!;
-  assertEquals([state, attempt, progress], ["done", 1, ["b"]]);
-});
+testStoreOnce(
+  "checkpoint() rejects when its effects cannot be committed, and the lease is kept",
+  async (sut) => {
+    const { place: { effects } } = sut;
+    const later = (async () => await Promise.resolve()) as unknown as CommitEffects;
+
+    await handle(sut, async ({ attempt }, { checkpoint }) => {
+      if (attempt > 1) throw new GiveUpError("It has failed before");
+      await assertRejects(() => checkpoint("a", effects.refused()), Error, effects.refusal);
+      await assertRejects(() => checkpoint("a", later), TypeError, "synchronous");
+      await checkpoint("b");
+    });
+    const { state, attempt, progress } = (await sut.store.get("d1"))!;
+    assertEquals([state, attempt, progress], ["done", 1, ["b"]]);
+  },
+);
 
 /** Reads the attempt and progress of the event that is done, and the count of its effects. */
 async function standing({ place: { effects }, store }: OpenedStore) {

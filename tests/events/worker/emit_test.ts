@@ -454,22 +454,24 @@ testStoreOnce(
   },
 );
 
-Deno.test("a settlement that has had no turn is tried again, and its handler is not", async () => {
-  await using sut = await memoryStore();
-  let tries = 0;
-  let runs = 0;
-  const complete: EventStore["complete"] = (lease, options) => {
-    if (tries++ === 0) return Promise.reject(new NoTurnError("too many others"));
-    return sut.store.complete(lease, options);
-  };
-  const records = await handle(
-    { ...sut, store: { ...sut.store, complete } },
-    (_, { settleWith }) => {
-      settleWith(sut.place.effects.set("runs", ++runs));
-    },
-  );
-  assertEquals([tries, runs], [2, 1]);
-  const record = await sut.store.get("d1");
-  assertEquals([record?.state, (record as EventRecord).attempts.length], ["done", 1]);
-  assertEquals(records.filter(({ level }) => level === "warn").length, 0);
-});
+testStoreOnce(
+  "a settlement that has had no turn is tried again, and its handler is not",
+  async (sut) => {
+    let tries = 0;
+    let runs = 0;
+    const complete: EventStore["complete"] = (lease, options) => {
+      if (tries++ === 0) return Promise.reject(new NoTurnError("too many others"));
+      return sut.store.complete(lease, options);
+    };
+    const records = await handle(
+      { ...sut, store: { ...sut.store, complete } },
+      (_, { settleWith }) => {
+        settleWith(sut.place.effects.set("runs", ++runs));
+      },
+    );
+    assertEquals([tries, runs], [2, 1]);
+    const record = await sut.store.get("d1");
+    assertEquals([record?.state, (record as EventRecord).attempts.length], ["done", 1]);
+    assertEquals(records.filter(({ level }) => level === "warn").length, 0);
+  },
+);

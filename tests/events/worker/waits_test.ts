@@ -1,7 +1,7 @@
 /** Handlers that wait for something from outside, by `waitFor`. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { defineApp, forge, GiveUpError, RetryLaterError, startWorker } from "../../../mod.ts";
-import { ParkedError, type WaitOptions } from "../../../events/mod.ts";
+import { createEventRouter, ParkedError, type WaitOptions } from "../../../events/mod.ts";
 import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.ts";
 import { botOf } from "../../testing/_bots.ts";
 import { recordTelemetry } from "../../telemetry/_recording.ts";
@@ -516,22 +516,23 @@ testStoreOnce(
 
 for (const isAlone of [true, false]) {
   const whose = isAlone ? "their handler" : "one of their handlers";
-  Deno.test(`events that are handled together are dead at once if ${whose} waits`, async () => {
-    await using sut = await memoryStore();
-    const { store } = sut;
-    const quiet = { quietMs: 30, maxWaitMs: 1_000 };
-    for (const id of ["d1", "d2"]) await store.accept({ ...delivery(id, "{}", "key"), ...quiet });
-    let runs = 0;
-    const router = createKvRouter().on("push", async (_event, { waitFor }) => {
-      runs++;
-      await waitFor("a");
-    });
-    if (!isAlone) router.onAny(() => {});
-    const worker = startWorker(store, router.handle, { pollMs: 20, log: () => {} });
-    await until(async () => (await store.stats()).dead === 2);
-    await worker.stop();
-    assertEquals(runs, 1);
-    const [dead] = await Array.fromAsync(store.list({ state: "dead", ids: ["d1"] }));
-    assertStringIncludes(dead!.attempts[0]!.error!, "Cannot wait: the event is handled together");
-  });
+  testStoreOnce(
+    `events that are handled together are dead at once if ${whose} waits`,
+    async ({ store }) => {
+      const quiet = { quietMs: 30, maxWaitMs: 1_000 };
+      for (const id of ["d1", "d2"]) await store.accept({ ...delivery(id, "{}", "key"), ...quiet });
+      let runs = 0;
+      const router = createEventRouter().on("push", async (_event, { waitFor }) => {
+        runs++;
+        await waitFor("a");
+      });
+      if (!isAlone) router.onAny(() => {});
+      const worker = startWorker(store, router.handle, { pollMs: 20, log: () => {} });
+      await until(async () => (await store.stats()).dead === 2);
+      await worker.stop();
+      assertEquals(runs, 1);
+      const [dead] = await Array.fromAsync(store.list({ state: "dead", ids: ["d1"] }));
+      assertStringIncludes(dead!.attempts[0]!.error!, "Cannot wait: the event is handled together");
+    },
+  );
 }

@@ -71,6 +71,14 @@ export interface Place extends AsyncDisposable {
   close(): void;
 }
 
+/** Address of a store, for another process. */
+export interface StoreAddress {
+  /** Name of its engine. */
+  readonly engine: string;
+  /** Its place, see {@linkcode Place.address}. */
+  readonly address: string;
+}
+
 /** Numbers of what a store has. */
 export interface Contents {
   /** Records of events, also those that cannot be read. */
