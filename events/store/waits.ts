@@ -142,16 +142,6 @@ export function withWake(
   );
 }
 
-/** Puts names to wake back in front that were taken out for a commit which failed. The first value of each counts. */
-export function withWakesBack(
-  taken: readonly Wake[] | undefined,
-  later: readonly Wake[] | undefined,
-): Wake[] | undefined {
-  if (!taken) return later && [...later];
-  const names = new Set(taken.map(({ name }) => name));
-  return [...taken, ...(later ?? []).filter(({ name }) => !names.has(name))];
-}
-
 function jsonOf(name: string, value: unknown): string {
   let cause: unknown;
   try {
