@@ -15,6 +15,7 @@
  */
 import { met } from "../../core/check_options.ts";
 import { memberOf } from "../../core/json_text.ts";
+import { nonJsonPartOf } from "../../core/json_value.ts";
 import { isPrintable, printable } from "../../core/log.ts";
 import { isText, isTime, orNone, shape } from "../../core/shape.ts";
 import {
@@ -67,6 +68,8 @@ export interface PortableEvent {
   readonly record: Omit<EventRecord, "lease" | "payload" | "engine" | "batch">;
   /** Its payload, byte for byte; null if it has none any more. */
   readonly body: Uint8Array<ArrayBuffer> | null;
+  /** The results of its steps, by the names of the steps; undefined if there are none. */
+  readonly results?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** The record of a portable event. */
@@ -139,11 +142,17 @@ const ENTRY_SHAPES = {
  *
  * @param record The record.
  * @param body The payload.
+ * @param results The results of its steps.
  * @returns The event. Fields of the record that this version does not know are kept.
  */
-export function portableOf(record: EventRecord, body: PortableEvent["body"]): PortableEvent {
+export function portableOf(
+  record: EventRecord,
+  body: PortableEvent["body"],
+  results?: PortableEvent["results"],
+): PortableEvent {
   const fields = Object.entries(record).filter(([name]) => !OWN_FIELDS.includes(name));
-  return { record: Object.fromEntries(fields) as unknown as PortableRecord, body };
+  const portable = { record: Object.fromEntries(fields) as unknown as PortableRecord, body };
+  return results ? { ...portable, results } : portable;
 }
 
 /**
@@ -154,11 +163,11 @@ export function portableOf(record: EventRecord, body: PortableEvent["body"]): Po
  * @throws {TypeError} If a store of this version cannot take it. The message says why.
  */
 export function checkedEvent(event: PortableEvent): PortableEvent {
-  const { record: given, body }: PortableEvent = Object(event);
+  const { record: given, body, results }: PortableEvent = Object(event);
   if (typeof given !== "object" || given === null || Array.isArray(given)) {
     throw refusal("event", `its record must be an object, got ${met(given)}`);
   }
-  const checked = portableOf(given as EventRecord, body);
+  const checked = portableOf(given as EventRecord, body, results);
   const fields: EventRecord = { ...checked.record, lease: null, payload: null };
   const wrong = wrongFieldOf(fields);
   if (wrong) throw refusal("event", `its '${wrong}' is not valid, got ${met(fields[wrong])}`);
@@ -168,7 +177,7 @@ export function checkedEvent(event: PortableEvent): PortableEvent {
 }
 
 /** Finds a contradiction in a record whose fields are valid one by one; undefined for none. */
-function misfitOf({ record, body }: PortableEvent): string | undefined {
+function misfitOf({ record, body, results }: PortableEvent): string | undefined {
   const { id, receivedAt, state, settledAt, attempt, run = 0 } = record;
   const { group, joinsLater, orderingKey, dueAt, waitingFor } = record;
   if (id === "" || !isEventId(id) || !id.isWellFormed()) {
@@ -187,6 +196,8 @@ function misfitOf({ record, body }: PortableEvent): string | undefined {
   if (body !== null && !(body instanceof Uint8Array)) {
     return `its payload must be bytes or null, got ${met(body)}`;
   }
+  const wrong = results === undefined ? undefined : nonJsonPartOf(results, "results");
+  if (wrong !== undefined) return `the results of its steps must be JSON, and ${wrong}`;
   if (!isOpen(record)) return undefined;
   if (!body) return `it is ${state}, and has no payload`;
   const isParked = state === "parked";
@@ -253,8 +264,8 @@ export async function lineOf(item: PortableEvent | PortableEntry): Promise<strin
     const { kind, ...members } = item;
     return headOf(kind, members);
   }
-  const { record, body } = item;
-  const head = headOf("event", { record });
+  const { record, body, results } = item;
+  const head = headOf("event", { record, results });
   if (!body) return head;
   return `${head.slice(0, -1)},"payloadSha256":"${await digestOf(body)}",${contentOf(body)}}`;
 }
@@ -282,7 +293,7 @@ export async function itemOfLine(line: string): Promise<PortableEvent | Portable
     );
   }
   if (kind !== "event") return checkedEntry({ ...members, kind });
-  const { record, payloadSha256, ...others } = members;
+  const { record, results, payloadSha256, ...others } = members;
   const body = bodyIn(line, others);
   if (body && payloadSha256 !== undefined && payloadSha256 !== await digestOf(body)) {
     throw new TypeError(
@@ -290,7 +301,7 @@ export async function itemOfLine(line: string): Promise<PortableEvent | Portable
         "To take it as it is now, remove 'payloadSha256' from the line",
     );
   }
-  return checkedEvent({ record, body });
+  return checkedEvent({ record, body, results });
 }
 
 function headOf(kind: string, members: object): string {
