@@ -47,24 +47,24 @@ export interface ListedStep {
 }
 
 /**
- * Makes a step that is stored now, and the cells of its result.
+ * Makes a step, and the cells of its result.
  *
  * @param record The record of the event.
  * @param name The name of the step.
  * @param json The result as JSON; undefined for none.
- * @param now The time, milliseconds since the epoch.
+ * @param at The time at which it is stored, milliseconds since the epoch, and the event's run.
  * @returns The step, and the cells, each with a part of the result.
  * @throws {RangeError} If the result is too large.
  */
 export function storedStep(
-  record: EventRecord,
+  record: Pick<EventRecord, "id" | "run">,
   name: string,
   json: string | undefined,
-  now: number,
+  { at = 0, run = record.run }: Partial<Pick<EventStep, "at" | "run">> = {},
 ): { readonly step: EventStep; readonly cells: readonly CellChange[] } {
   if (json !== undefined) checkSize(name, json);
   const parts = partsOf(json);
-  const step = { name, at: now, run: record.run, parts: parts.length || undefined };
+  const step = { name, at, run, parts: parts.length || undefined };
   const cells = parts.map((after, part) => ({
     key: keyOf(record, step, part),
     after,
@@ -179,6 +179,10 @@ function keysOf(record: EventRecord, step: EventStep): CellKey[] {
 }
 
 /** Makes the key of a part. The run keeps what is being deleted apart from what a later run stores. */
-function keyOf({ id }: EventRecord, { name, run = 0 }: EventStep, part: number): CellKey {
+function keyOf(
+  { id }: Pick<EventRecord, "id">,
+  { name, run = 0 }: EventStep,
+  part: number,
+): CellKey {
   return [STEP, id, run, name, part];
 }

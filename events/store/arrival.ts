@@ -20,13 +20,7 @@ import {
   type PayloadRef,
 } from "./event_record.ts";
 import type { PortableRecord } from "./portable_event.ts";
-import {
-  cancelled,
-  hasBeenAnswered,
-  isCancelRequested,
-  released,
-  withAttempt,
-} from "./settlement.ts";
+import { cancelled, isCancelRequested, released, withAttempt } from "./settlement.ts";
 
 /** Length of the digest with which a key ends that was cut: 128 bits, no two keys will ever share one. */
 const DIGEST_LENGTH = 32;

@@ -16,6 +16,7 @@ import type { ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
 import type { ListedStep } from "./_steps.ts";
+import type { AnswerResult } from "./questions.ts";
 import type { AcceptResult, Lease, ReleaseOptions, StoreListener } from "./store_core.ts";
 import type { ListedState, StateOptions, StoredState } from "./stored_state.ts";
 import type { UntakenAnswer } from "./waits.ts";
@@ -326,6 +327,24 @@ export interface EventOperations {
     /** The id of the event that gets it. */
     readonly eventId?: string | undefined;
   }>;
+
+  /**
+   * Answers a question that a handler has asked with `ask`, and wakes its event, in one commit. A handler has
+   * {@linkcode HandlerContext.answer}; this is for a route, which has to know who it is that answers.
+   *
+   * @param name The name that `send` of the question got.
+   * @param value A value that can be written as JSON, of up to 8,000 bytes.
+   * @param options `by` is the id of the sender, and `eventId` that of an event which brings the answer: it gets the
+   * same result if it answers again.
+   * @returns What becomes of the answer.
+   * @throws {TypeError} If the name is something else, or the value cannot be written as JSON.
+   * @throws {RangeError} If the value is too large.
+   */
+  answer(
+    name: string,
+    value?: unknown,
+    options?: { readonly by?: number | undefined; readonly eventId?: string | undefined },
+  ): Promise<AnswerResult>;
 
   /**
    * Lists the values that names were woken with, and that no event has taken yet: those that came before any

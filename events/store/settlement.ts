@@ -264,7 +264,7 @@ export function progressed(record: EventRecord, name: string): EventRecord {
 }
 
 /** Finds a step of an event by its name. */
-export function stepOf({ steps }: EventRecord, name: string): EventStep | undefined {
+export function stepOf({ steps }: Pick<EventRecord, "steps">, name: string): EventStep | undefined {
   return steps?.find((step) => step.name === name);
 }
 
@@ -342,16 +342,6 @@ export function withAttempt(
  */
 export function waited(record: EventRecord, result: EndedWait): EventRecord {
   return { ...record, woken: [...record.woken ?? [], result] };
-}
-
-/**
- * Checks whether an event has had the result of a wait, in its current run.
- *
- * @param record The record.
- * @returns True if it has.
- */
-export function hasBeenAnswered({ woken = [] }: EventRecord): boolean {
-  return woken.length > 0;
 }
 
 /**

@@ -12,10 +12,10 @@ import type { SettlementRoom } from "./engine.ts";
 const MAX_NAME_LENGTH = 256;
 
 /** Time that an event waits unless its handler says otherwise, in milliseconds: seven days. */
-const DEFAULT_TIMEOUT_MS = 604_800_000;
+export const DEFAULT_TIMEOUT_MS = 604_800_000;
 
 /** Longest time that an event waits, in milliseconds: a year. */
-const MAX_TIMEOUT_MS = 31_536_000_000;
+export const MAX_TIMEOUT_MS = 31_536_000_000;
 
 /** Largest number of bytes of the value that an event is woken with. */
 export const MAX_WAKE_BYTES = 8_192;

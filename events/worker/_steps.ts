@@ -1,5 +1,6 @@
 import { met } from "../../core/check_options.ts";
 import { nonJsonPartOf } from "../../core/json_value.ts";
+import type { CellChange } from "../store/engine.ts";
 import type { LeasedProgress } from "./_leased_progress.ts";
 import { GiveUpError } from "./event.ts";
 import type { HandlerRun } from "./handler_run.ts";
@@ -12,6 +13,8 @@ interface Step<T> {
   readonly key: string;
   readonly fn: (context: StepContext) => T | Promise<T>;
   readonly options: StepOptions<T> | undefined;
+  /** What is stored with the note that it begins. */
+  readonly cells?: readonly CellChange[] | undefined;
 }
 
 /** What was found out about a step that has begun in an earlier attempt. */
@@ -39,7 +42,7 @@ export async function takeStep<T>(
   const found = known?.isBegun ? await lookFor(step, run) : "not happened";
   if (found !== "not happened") return await stored(step, found.value, run);
   if (unknown !== undefined && !known?.isBegun) {
-    await progress.note({ part: { is: "begun", name: key } });
+    await progress.note({ part: { is: "begun", name: key }, added: { cells: step.cells } });
   }
   let value: T | undefined;
   try {

@@ -16,6 +16,8 @@ import type {
   WaitOptions,
 } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
+import type { AnswerResult } from "../store/questions.ts";
+import type { Ask } from "./questions.ts";
 import type { TakeStep } from "./step.ts";
 
 /**
@@ -140,6 +142,37 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * or the store does not answer: then the next attempt finds the step if it was stored.
    */
   readonly step: TakeStep<TTx>;
+  /**
+   * Asks somebody a question, and waits for the answer: `send` is called once, as a step, with a name of 22 letters
+   * and digits that goes into a button or a link. The event is parked until another handler calls
+   * {@linkcode HandlerContext.answer} with that name, or the time has passed. Then its handler runs again from its
+   * beginning, and this returns the answer.
+   *
+   * Who may answer is stored before the question is sent, and checked when the answer comes.
+   *
+   * @typeParam TValue The value of the answer. It is not checked.
+   * @param name The name of the step.
+   * @param send Sends the question.
+   * @param options Who may answer, the longest time to wait, and what is done if it is not known whether the question
+   * was sent: by default it is sent again.
+   * @returns The answer, and who has given it, or that the time has passed.
+   * @throws {ParkedError} If there is no answer yet. Let it pass.
+   * @throws {TypeError} If an argument is something else, or the handler has ended.
+   * @throws {RangeError} If the time is out of range.
+   */
+  readonly ask: Ask<TTx>;
+  /**
+   * Answers a question that another event waits for. The sender of this event answers: it is checked that they may.
+   * That is done now, and not with the commit that settles this event. A later attempt of this event gets the same
+   * result.
+   *
+   * @param name The name that `send` of the question got.
+   * @param value A value that can be written as JSON, of up to 8,000 bytes.
+   * @returns What becomes of the answer.
+   * @throws {TypeError} If the name is malformed, the value cannot be written as JSON, or the handler has ended.
+   * @throws {RangeError} If the value is too large.
+   */
+  answer(name: string, value?: unknown): Promise<AnswerResult>;
   /**
    * Waits for a time, as {@linkcode HandlerContext.waitFor} does: the event is parked, and its handler runs again from
    * its beginning when the time has passed.

@@ -11,11 +11,20 @@ import type {
   WaitOptions,
 } from "../store/mod.ts";
 import { StateConflictError } from "../store/mod.ts";
-import { type Wait, waitOf, type Wake, wakeOf, withWake } from "../store/waits.ts";
+import { type Answered, type AnswerResult, questionCell, waitNameOf } from "../store/questions.ts";
+import {
+  DEFAULT_TIMEOUT_MS,
+  type Wait,
+  waitOf,
+  type Wake,
+  wakeOf,
+  withWake,
+} from "../store/waits.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
 import { takeStep } from "./_steps.ts";
 import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
+import { type Answer, type AskOptions, checkQuestion } from "./questions.ts";
 import { checkName, checkStep, ownName, type StepContext, type StepOptions } from "./step.ts";
 import { HandlerStates } from "./state.ts";
 import type { TimeLimit } from "./time_limit.ts";
@@ -115,6 +124,8 @@ export class HandlerRun {
       // Not the same promise: an error that nobody awaits is one that nothing catches.
       step: async (name, fn, options) => await this.#tracked(this.#step(name, fn, options)),
       waitFor: (name, options) => this.#tracked(this.#waitFor(name, options)),
+      ask: async (name, send, options) => await this.#tracked(this.#ask(name, send, options)),
+      answer: async (name, value) => await this.#tracked(this.#answer(name, value)),
       sleep: async (name, ms) => void await this.#tracked(this.#sleep(name, ms)),
       cancel: (id) => withDeadline(this.#parts.store.cancel(id), this.#parts.leaseMs),
     };
@@ -284,6 +295,7 @@ export class HandlerRun {
     name: string,
     fn: (context: StepContext) => T | Promise<T>,
     options?: StepOptions<T>,
+    cells?: readonly CellChange[],
   ): Promise<T> {
     this.#checkRunning(`take the step ${met(name)}`);
     checkStep(name, fn, options);
@@ -296,7 +308,37 @@ export class HandlerRun {
     }
     (this.#steps ??= new Set()).add(name);
     const run = this.partOf(name, { ...this.limits, limit: undefined });
-    return takeStep({ name, key: run.#name, fn, options }, run, this.#progress);
+    return takeStep({ name, key: run.#name, fn, options, cells }, run, this.#progress);
+  }
+
+  /** Sends a question as a step, and waits for its answer. */
+  async #ask<TValue>(
+    name: string,
+    send: (name: string, context: StepContext) => unknown,
+    options: AskOptions = {},
+  ): Promise<Answer<TValue>> {
+    this.#checkRunning("ask");
+    checkQuestion(name, send, options);
+    const { by, timeoutMs = DEFAULT_TIMEOUT_MS, unknown = "repeat" } = options;
+    const { record } = this.#lease;
+    const own = ownName(record, `ask/${this.#prefix}${name}`);
+    const now = Date.now();
+    const question = { eventId: record.id, by, until: now + timeoutMs };
+    // Before it is sent: the answer may come at once.
+    const cells = [questionCell(own, question, now)];
+    await this.#step(name, async (context) => void await send(own, context), { unknown }, cells);
+    const result = await this.#waitFor<Answered>(waitNameOf(own), { timeoutMs });
+    if (result.timedOut) return { value: undefined, by: undefined, timedOut: true };
+    const { value, by: sender } = result.value ?? {};
+    return { value: value as TValue, by: sender, timedOut: false };
+  }
+
+  async #answer(name: string, value: unknown): Promise<AnswerResult> {
+    this.#checkRunning("answer");
+    checkName("answer", name);
+    const { store, leaseMs } = this.#parts;
+    const { id: eventId, sender } = this.#lease.record;
+    return await withDeadline(store.answer(name, value, { by: sender?.id, eventId }), leaseMs);
   }
 
   async #sleep(name: string, ms: number): Promise<void> {

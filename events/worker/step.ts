@@ -91,7 +91,8 @@ export class NotDoneError extends Error {
   override readonly name = "NotDoneError";
 }
 
-const checkUnknown: OptionCheck = (doing, name, value) => {
+/** Checks the option `unknown`. */
+export const checkUnknown: OptionCheck = (doing, name, value) => {
   if (typeof value !== "function") oneOf("repeat", "skip", "fail")(doing, name, value);
 };
 
