@@ -3,12 +3,13 @@ import { membersOf } from "./_batches.ts";
 import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement.ts";
+import { deleteResults, readResult, storedStep } from "./_steps.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./arrival.ts";
 import { deathOf } from "./emission.ts";
 import { type Applied, type CellChange, type Stored, TooLargeError, type Turn } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
-import type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
+import type { CommitEffects, EventStore, HandledPart, NoteOptions } from "./event_store.ts";
 import {
   buried,
   completed,
@@ -18,6 +19,9 @@ import {
   released,
   retried,
   settledWith,
+  stepOf,
+  withoutStep,
+  withStep,
 } from "./settlement.ts";
 import { type Lease, readPayload, rememberedMs, type StoreCore } from "./store_core.ts";
 
@@ -78,6 +82,21 @@ export function leaseOperations<TTx>(
     return isDone;
   }
 
+  /** Settles an event as done or dead, and deletes the results of the steps of a done one. */
+  async function isEnded(
+    lease: Lease,
+    after: EventRecord,
+    added: CompleteOptions<TTx>,
+  ): Promise<boolean> {
+    // A cancelled event has no effects, emits nothing and wakes nobody.
+    const isRich = after.state === "done" && (kept.isOn || hasAdded(added));
+    const isDone = isRich
+      ? await isCompleted(lease, after, added)
+      : await isSettled(lease, after, { withinMs: added.withinMs });
+    if (isDone && after.state === "done" && after.steps) void deleteResults(core, after);
+    return isDone;
+  }
+
   return {
     async load({ record }) {
       const { payload, id, state } = record;
@@ -92,9 +111,15 @@ export function leaseOperations<TTx>(
       return await settle(core, lease, renewed(lease.record, leaseMs, engine.now())) ?? null;
     },
 
-    async checkpoint(lease, part, effects, options) {
-      const transition = (record: EventRecord) => progressed(record, part);
-      return await note(core, emitter, lease, { ...options, effects, transition });
+    async note(lease, part, effects, options) {
+      const { transition, cells } = notedPart(part, lease.record, engine.now());
+      const added = { ...options, effects, transition, options: { cells } };
+      return await note(core, emitter, lease, added);
+    },
+
+    async readStep({ record }, name) {
+      const step = stepOf(record, name);
+      return step && !step.isBegun ? await readResult(core, record, step) : null;
     },
 
     takeWake: (lease, name) => takeWake(core, lease, name),
@@ -106,12 +131,7 @@ export function leaseOperations<TTx>(
     },
 
     complete(lease, options = {}) {
-      const after = completed(lease.record, engine.now(), options.outcome);
-      // A cancelled event has no effects, emits nothing and wakes nobody.
-      if (after.state === "done" && (kept.isOn || hasAdded(options))) {
-        return isCompleted(lease, after, options);
-      }
-      return isSettled(lease, after, { withinMs: options.withinMs });
+      return isEnded(lease, completed(lease.record, engine.now(), options.outcome), options);
     },
 
     retry(lease, delayMs, error, { reason } = {}) {
@@ -128,6 +148,21 @@ export function leaseOperations<TTx>(
       return await isBuried(core, emitter, lease, dead);
     },
   } satisfies Partial<EventStore<TTx>>;
+}
+
+/** Makes the change of a record that notes a part, and the cells of its result. */
+function notedPart(part: HandledPart, before: EventRecord, now: number): {
+  readonly transition: (record: EventRecord) => EventRecord;
+  readonly cells?: readonly CellChange[] | undefined;
+} {
+  const { name } = part;
+  if (part.is === "step") {
+    const { step, cells } = storedStep(before, name, part.json, { at: now });
+    return { transition: (record) => withStep(record, step), cells };
+  }
+  if (part.is === "handler") return { transition: (record) => progressed(record, name) };
+  if (part.is === "not_begun") return { transition: (record) => withoutStep(record, name) };
+  return { transition: (record) => withStep(record, { name, at: now, isBegun: true }) };
 }
 
 /** Checks whether a handler has added something to the change that settles its event. */
@@ -228,9 +263,10 @@ function turnOf<TTx>(
 }
 
 /** Checks that a record was neither cancelled meanwhile nor changed by an earlier try of the same change. */
-function isOnlyRenewed({ progress = [], emitted = 0 }: EventRecord, now: EventRecord): boolean {
-  const isSame = (now.progress ?? []).length === progress.length && (now.emitted ?? 0) === emitted;
-  return isSame && !isCancelRequested(now);
+function isOnlyRenewed(before: EventRecord, now: EventRecord): boolean {
+  const parts = ({ progress, steps, emitted = 0 }: EventRecord) =>
+    JSON.stringify([progress?.length ?? 0, steps ?? [], emitted]);
+  return parts(before) === parts(now) && !isCancelRequested(now);
 }
 
 /**
