@@ -129,6 +129,20 @@ export async function forgetStep(core: StoreCore, id: string, name: string): Pro
 }
 
 /**
+ * Deletes the results of a done event's steps in the change that settles it, if they are few and it holds nothing else:
+ * that saves a commit, and leaves nothing behind if the process dies.
+ *
+ * @param after The record of the settled event.
+ * @returns The cells; undefined if they are to be deleted afterwards.
+ */
+export function resultsToDelete(after: EventRecord): readonly CellChange[] | undefined {
+  const { state, steps = [], batch } = after;
+  if (state !== "done" || steps.length === 0 || (batch && batch.events > 1)) return undefined;
+  const cells = deletedCells(after, steps);
+  return cells.length <= AT_ONCE ? cells : undefined;
+}
+
+/**
  * Deletes the results of an event's steps, once it has them no more. If that fails, they are forgotten after a while.
  *
  * @param core The store.

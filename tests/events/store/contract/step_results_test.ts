@@ -141,6 +141,12 @@ for (const [end, act] of Object.entries(ENDS)) {
   });
 }
 
+testStore("a few results are deleted in the commit that settles their event", async (sut) => {
+  const { place, store } = sut;
+  assert(await store.complete(await noted(store, [LONG, "1"])));
+  assertEquals((await place.contents()).others, 0);
+});
+
 testStoreOnce("many and large results are deleted together", async (sut) => {
   const { store } = sut;
   const large = filled("漢", MAX_BYTES);
