@@ -3,6 +3,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { EventStore, Lease } from "../../../../events/mod.ts";
 import { claimOne, delivery } from "../_events.ts";
 import { acceptTogether, claimBatch, claimed, quiet } from "../_batching.ts";
+import { job } from "../_emitting.ts";
 import { assertNoResults, noteStep, stepsOf } from "../_stepping.ts";
 import { testStore, testStoreOnce } from "./_contract.ts";
 
@@ -145,6 +146,22 @@ testStore("a few results are deleted in the commit that settles their event", as
   const { place, store } = sut;
   assert(await store.complete(await noted(store, [LONG, "1"])));
   assertEquals((await place.contents()).results, 0);
+});
+
+testStoreOnce("results are deleted after an event that fills its commit", async (sut) => {
+  const { store } = sut;
+  const id = "d".repeat(250);
+  const lease = await noted(store, new Array(25).fill("1"), id);
+  const { idBytes, events } = store.room;
+  const length = Math.floor(idBytes / events) - 8;
+  const emits = Array.from(
+    { length: events },
+    (_, i) => job({ id: `${i}`.padStart(length, "x"), delayMs: 60_000 }),
+  );
+  assert(await store.complete(lease, { emits }));
+  assertEquals((await store.get(id))?.state, "done");
+  assertEquals((await store.stats()).queued, events);
+  await assertNoResults(sut);
 });
 
 testStoreOnce("many and large results are deleted together", async (sut) => {
