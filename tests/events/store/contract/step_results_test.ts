@@ -1,11 +1,10 @@
 /** The results of steps: kept whole beside the record, and deleted with what has named them. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { EventStore, Lease } from "../../../../events/mod.ts";
+import type { CommitEffects, EventStore, Lease } from "../../../../events/mod.ts";
 import { claimOne, delivery } from "../_events.ts";
 import { acceptTogether, claimBatch, claimed, quiet } from "../_batching.ts";
-import { job } from "../_emitting.ts";
 import { assertNoResults, noteStep, stepsOf } from "../_stepping.ts";
-import { testStore, testStoreOnce } from "./_contract.ts";
+import { type StoreUnderTest, testStore, testStoreOnce } from "./_contract.ts";
 
 /** Largest result, in bytes of its JSON. */
 const MAX_BYTES = 524_288;
@@ -148,26 +147,26 @@ testStore("a few results are deleted in the commit that settles their event", as
   assertEquals((await place.contents()).results, 0);
 });
 
-/** Settles an event that emits as many events as it can, and finds the longest ids that they can have. */
-async function longestIds(store: EventStore, results: readonly string[]): Promise<number> {
-  const mark = results.length === 0 ? "a" : "b";
-  const lease = await noted(store, results, mark.repeat(250));
-  for (let length = 130;; length--) {
-    const emits = Array.from(
-      { length: store.room.events },
-      (_, i) => job({ id: `${i}`.padStart(length, mark), delayMs: 60_000 }),
+/** Settles an event with as many effects as its commit holds, and counts them. */
+async function mostEffects({ store, place }: StoreUnderTest, results: readonly string[]) {
+  const mark = results.length === 0 ? "漢" : "字";
+  const lease = await noted(store, results, mark.repeat(600));
+  for (let count = 90;; count--) {
+    const each = Array.from(
+      { length: count },
+      (_, i) => place.effects.set(`${results.length}/${i}`, "x".repeat(10_000)),
     );
-    const isDone = await store.complete(lease, { emits }).catch((error) => {
+    const effects: CommitEffects = (commit) => each.forEach((effect) => void effect(commit));
+    const isDone = await store.complete(lease, { effects }).catch((error) => {
       assert(error instanceof RangeError);
     });
-    if (isDone) return length;
+    if (isDone) return count;
   }
 }
 
 testStoreOnce("results take no room in the commit that settles their event", async (sut) => {
-  const { store } = sut;
-  const longest = await longestIds(store, []);
-  assertEquals(await longestIds(store, new Array(25).fill("1")), longest);
+  const most = await mostEffects(sut, []);
+  assertEquals(await mostEffects(sut, new Array(25).fill("1")), most);
   await assertNoResults(sut);
 });
 
