@@ -71,9 +71,11 @@ export function leaseOperations<TTx>(
     lease: Lease,
     after: EventRecord,
     added: CompleteOptions<TTx>,
+    results: readonly CellChange[] = [],
   ): Promise<boolean> {
     const { withinMs, outcome } = added;
-    const options = kept.isOn ? { withinMs, ...keeping(core, kept, lease, after) } : { withinMs };
+    const keeps = kept.isOn ? keeping(core, kept, lease, after) : undefined;
+    const options = { withinMs, ...keeps, cells: [...keeps?.cells ?? [], ...results] };
     const transition = (record: EventRecord) => completed(record, after.settledAt!, outcome);
     const isDone = hasAdded(added)
       ? await note(core, emitter, lease, { ...added, transition, options }) !== null
@@ -82,19 +84,34 @@ export function leaseOperations<TTx>(
     return isDone;
   }
 
-  /** Settles an event as done or dead, and deletes the results of the steps of a done one. */
+  /** Settles an event as done or dead. */
+  async function isSettledAs(
+    lease: Lease,
+    after: EventRecord,
+    added: CompleteOptions<TTx>,
+    results?: readonly CellChange[],
+  ): Promise<boolean> {
+    // A cancelled event has no effects, emits nothing and wakes nobody.
+    const isRich = after.state === "done" && (kept.isOn || hasAdded(added));
+    return isRich
+      ? await isCompleted(lease, after, added, results)
+      : await isSettled(lease, after, { withinMs: added.withinMs, cells: results });
+  }
+
+  /** Settles an event as done or dead, and deletes the results of the steps of a done one: with it if they fit. */
   async function isEnded(
     lease: Lease,
     after: EventRecord,
     added: CompleteOptions<TTx>,
   ): Promise<boolean> {
-    // A cancelled event has no effects, emits nothing and wakes nobody.
-    const isRich = after.state === "done" && (kept.isOn || hasAdded(added));
-    const cells = isRich ? undefined : resultsToDelete(after);
-    const isDone = isRich
-      ? await isCompleted(lease, after, added)
-      : await isSettled(lease, after, { withinMs: added.withinMs, cells });
-    if (isDone && !cells && after.state === "done" && after.steps) void deleteResults(core, after);
+    const results = resultsToDelete(after);
+    try {
+      if (results) return await isSettledAs(lease, after, added, results);
+    } catch (error) {
+      if (!isTooLarge(error)) throw error;
+    }
+    const isDone = await isSettledAs(lease, after, added);
+    if (isDone && after.state === "done" && after.steps) void deleteResults(core, after);
     return isDone;
   }
 
@@ -169,6 +186,10 @@ function notedPart(part: HandledPart, before: EventRecord, now: number): {
 /** Checks whether a handler has added something to the change that settles its event. */
 function hasAdded<TTx>({ effects, emits, wakes, cells }: CompleteOptions<TTx>): boolean {
   return Boolean(effects || emits || wakes || cells);
+}
+
+function isTooLarge(error: unknown): boolean {
+  return error instanceof TooLargeError || (error as Error | null)?.cause instanceof TooLargeError;
 }
 
 /** Checks whether a change was made. Throws the error of its effects. */

@@ -129,15 +129,15 @@ export async function forgetStep(core: StoreCore, id: string, name: string): Pro
 }
 
 /**
- * Deletes the results of a done event's steps in the change that settles it, if they are few and it holds nothing else:
- * that saves a commit, and leaves nothing behind if the process dies.
+ * Deletes the results of a done event's steps in the change that settles it, if they are few: that saves a commit, and
+ * leaves nothing behind if the process dies.
  *
  * @param after The record of the settled event.
  * @returns The cells; undefined if they are to be deleted afterwards.
  */
 export function resultsToDelete(after: EventRecord): readonly CellChange[] | undefined {
-  const { state, steps = [], batch } = after;
-  if (state !== "done" || steps.length === 0 || (batch && batch.events > 1)) return undefined;
+  const { state, steps } = after;
+  if (state !== "done" || !steps) return undefined;
   const cells = deletedCells(after, steps);
   return cells.length <= AT_ONCE ? cells : undefined;
 }

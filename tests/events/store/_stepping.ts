@@ -36,6 +36,6 @@ export const stepsOf = ({ record }: { readonly record: EventRecord }): string[] 
 /** Checks that no result of a step is left: they are deleted soon after their event has settled. */
 export async function assertNoResults({ place }: { readonly place: Place }): Promise<void> {
   const deadline = performance.now() + 5_000;
-  while ((await place.contents()).others > 0 && performance.now() < deadline) await later(5);
-  assertEquals((await place.contents()).others, 0);
+  while ((await place.contents()).results > 0 && performance.now() < deadline) await later(5);
+  assertEquals((await place.contents()).results, 0);
 }

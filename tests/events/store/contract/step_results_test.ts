@@ -1,10 +1,10 @@
 /** The results of steps: kept whole beside the record, and deleted with what has named them. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { EventStore, Lease } from "../../../../events/mod.ts";
+import type { CommitEffects, EventStore, Lease } from "../../../../events/mod.ts";
 import { claimOne, delivery } from "../_events.ts";
 import { acceptTogether, claimBatch, claimed, quiet } from "../_batching.ts";
 import { assertNoResults, noteStep, stepsOf } from "../_stepping.ts";
-import { testStore, testStoreOnce } from "./_contract.ts";
+import { type StoreUnderTest, testStore, testStoreOnce } from "./_contract.ts";
 
 /** Largest result, in bytes of its JSON. */
 const MAX_BYTES = 524_288;
@@ -144,7 +144,30 @@ for (const [end, act] of Object.entries(ENDS)) {
 testStore("a few results are deleted in the commit that settles their event", async (sut) => {
   const { place, store } = sut;
   assert(await store.complete(await noted(store, [LONG, "1"])));
-  assertEquals((await place.contents()).others, 0);
+  assertEquals((await place.contents()).results, 0);
+});
+
+/** Settles an event with as many effects as its commit holds, and counts them. */
+async function mostEffects({ store, place }: StoreUnderTest, results: readonly string[]) {
+  const mark = results.length === 0 ? "漢" : "字";
+  const lease = await noted(store, results, mark.repeat(600));
+  for (let count = 90;; count--) {
+    const each = Array.from(
+      { length: count },
+      (_, i) => place.effects.set(`${results.length}/${i}`, "x".repeat(10_000)),
+    );
+    const effects: CommitEffects = (commit) => each.forEach((effect) => void effect(commit));
+    const isDone = await store.complete(lease, { effects }).catch((error) => {
+      assert(error instanceof RangeError);
+    });
+    if (isDone) return count;
+  }
+}
+
+testStoreOnce("results take no room in the commit that settles their event", async (sut) => {
+  const most = await mostEffects(sut, []);
+  assertEquals(await mostEffects(sut, new Array(25).fill("1")), most);
+  await assertNoResults(sut);
 });
 
 testStoreOnce("many and large results are deleted together", async (sut) => {
@@ -253,7 +276,6 @@ testStore("a batch that is dead and delivered again drops its steps", async (sut
   assert(await store.bury(lease, "no"));
   await acceptTogether(store, ["a", "c"]);
   assertEquals(stepsOf(await claimBatch(store, "a", "c")), []);
-  assertEquals((await store.purge({})).changed, 1);
   await assertNoResults(sut);
 });
 
