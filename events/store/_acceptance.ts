@@ -147,7 +147,9 @@ export class Acceptance {
     }
     const kept = before.state === "done" ? await this.#kept.drop(before) : undefined;
     const record = redelivered(event.record, before);
-    return await this.#arrive(found, { ...event, record }, kept);
+    const applied = await this.#arrive(found, { ...event, record }, kept);
+    if (applied.ok && !record.steps) await deleteResults(this.#core, before);
+    return applied;
   }
 
   /** Makes the change that stores an event. The local worker takes it if it has room. */

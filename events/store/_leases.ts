@@ -3,7 +3,7 @@ import { membersOf } from "./_batches.ts";
 import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement.ts";
-import { deleteResults, readResult, storedStep } from "./_steps.ts";
+import { deleteResults, readResult, resultsToDelete, storedStep } from "./_steps.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./arrival.ts";
 import { deathOf } from "./emission.ts";
@@ -90,10 +90,11 @@ export function leaseOperations<TTx>(
   ): Promise<boolean> {
     // A cancelled event has no effects, emits nothing and wakes nobody.
     const isRich = after.state === "done" && (kept.isOn || hasAdded(added));
+    const cells = isRich ? undefined : resultsToDelete(after);
     const isDone = isRich
       ? await isCompleted(lease, after, added)
-      : await isSettled(lease, after, { withinMs: added.withinMs });
-    if (isDone && after.state === "done" && after.steps) void deleteResults(core, after);
+      : await isSettled(lease, after, { withinMs: added.withinMs, cells });
+    if (isDone && !cells && after.state === "done" && after.steps) void deleteResults(core, after);
     return isDone;
   }
 

@@ -22,6 +22,7 @@ import {
   type PortableRecord,
 } from "./portable_event.ts";
 import { newPayloadRef, type StoreCore } from "./store_core.ts";
+import { listQuestions, questionCell } from "./questions.ts";
 import { stepOf } from "./settlement.ts";
 import { entryUntil, listStates, stateChange, stateKey } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
@@ -141,6 +142,11 @@ export async function* portableEntries(
     // An event that has its answer takes it along.
     if (eventId === undefined) yield { kind: "answer", name, at, value };
   }
+  for await (const { name, question } of listQuestions(core)) {
+    yield question
+      ? { kind: "question", name, question }
+      : { kind: "unreadable", name: `the question ${JSON.stringify(name)}` };
+  }
   for await (const { name, value } of scheduleNotes(core).list()) {
     yield isPortableNote(value)
       ? { kind: "schedule", name, plan: value.plan, at: value.at }
@@ -183,6 +189,8 @@ function cellOf(engine: Engine, entry: PortableEntry): CellChange {
     }
     case "answer":
       return answerCell(entry.name, entry.at, entry.value, now);
+    case "question":
+      return questionCell(entry.name, entry.question, now);
     case "schedule": {
       const { name, plan, at } = entry;
       return { key: scheduleKey(name), after: { plan, at } };

@@ -6,23 +6,27 @@
  * @module
  */
 import { Buffer } from "node:buffer";
+import { createHash } from "node:crypto";
 import { writeLog } from "../../core/mod.ts";
 import { met } from "../../core/check_options.ts";
 import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
 import type { CellChange, CellKey } from "./engine.ts";
 import type { EventRecord, EventStep } from "./event_record.ts";
-import { stepOf, withoutStep } from "./settlement.ts";
+import { jsonBytes, stepOf, withoutStep } from "./settlement.ts";
 import { findEvent, type StoreCore } from "./store_core.ts";
 
 /** Kind of the cells. */
 const STEP = "step";
 
-/** Largest result, in bytes of its JSON. With it the commit fits every engine: one of a KV takes 819,200. */
+/** Largest result, in bytes of its JSON. In Base64 it takes 699,051: the commit of a KV takes 819,200. */
 const MAX_RESULT_BYTES = 524_288;
 
 /** Characters of a result in a cell. In UTF-8 each takes up to three bytes, and a cell takes up to 65,536. */
 const PART_CHARACTERS = 20_000;
+
+/** Longest name in a key, in bytes. A longer one is hashed: a key of a KV takes up to 2,048, and an id up to 1,800. */
+const MAX_KEY_NAME_BYTES = 64;
 
 /** Time after which a result is forgotten that no event has any more, in milliseconds: a wait takes up to a year. */
 const KEPT_MS = 34_560_000_000;
@@ -67,7 +71,7 @@ export function storedStep(
   const step = { name, at, run, parts: parts.length || undefined };
   const cells = parts.map((after, part) => ({
     key: keyOf(record, step, part),
-    after,
+    after: storedPart(after),
     forMs: KEPT_MS,
   }));
   return { step, cells };
@@ -88,8 +92,8 @@ export async function readResult(
 ): Promise<string | undefined | null> {
   const keys = keysOf(record, step);
   if (keys.length === 0) return undefined;
-  const values = (await engine.cells(keys)).map(({ value }) => value);
-  return values.every((value) => typeof value === "string") ? values.join("") : null;
+  const texts = (await engine.cells(keys)).map(({ value }) => textOf(value));
+  return texts.every((text) => text !== undefined) ? texts.join("") : null;
 }
 
 /** Lists the steps of an event, with their results, in the order in which they were stored. */
@@ -122,6 +126,20 @@ export async function forgetStep(core: StoreCore, id: string, name: string): Pro
     const cells = deletedCells(found.record, [step]);
     return await settle(core, found, withoutStep(found.record, name), { cells }) ? true : undefined;
   });
+}
+
+/**
+ * Deletes the results of a done event's steps in the change that settles it, if they are few and it holds nothing else:
+ * that saves a commit, and leaves nothing behind if the process dies.
+ *
+ * @param after The record of the settled event.
+ * @returns The cells; undefined if they are to be deleted afterwards.
+ */
+export function resultsToDelete(after: EventRecord): readonly CellChange[] | undefined {
+  const { state, steps = [], batch } = after;
+  if (state !== "done" || steps.length === 0 || (batch && batch.events > 1)) return undefined;
+  const cells = deletedCells(after, steps);
+  return cells.length <= AT_ONCE ? cells : undefined;
 }
 
 /**
@@ -173,6 +191,19 @@ function partsOf(json: string | undefined): string[] {
   return parts;
 }
 
+/** Makes the value of a part's cell. A cell is JSON, where each quote takes a byte more: then Base64 takes less. */
+function storedPart(part: string): string | readonly [base64: string] {
+  const base64 = Buffer.from(part).toString("base64");
+  return jsonBytes(part) > base64.length ? [base64] : part;
+}
+
+/** Reads a part from the value of its cell; undefined if there is none. */
+function textOf(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  const [base64] = Array.isArray(value) ? value : [];
+  return typeof base64 === "string" ? Buffer.from(base64, "base64").toString() : undefined;
+}
+
 /** Makes the keys of the parts of a result. */
 function keysOf(record: EventRecord, step: EventStep): CellKey[] {
   return Array.from({ length: step.parts ?? 0 }, (_, part) => keyOf(record, step, part));
@@ -184,5 +215,10 @@ function keyOf(
   { name, run = 0 }: EventStep,
   part: number,
 ): CellKey {
-  return [STEP, id, run, name, part];
+  return [STEP, id, run, shortName(name), part];
+}
+
+function shortName(name: string): string {
+  if (Buffer.byteLength(name) <= MAX_KEY_NAME_BYTES) return name;
+  return createHash("sha256").update(name).digest("base64url");
 }

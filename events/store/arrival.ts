@@ -205,7 +205,7 @@ export function replayed(
   } = {},
 ): EventRecord {
   const { outcome: _outcome, cancelRequestedAt: _request, putOff: _putOff, ...open } = record;
-  const { joinsLater: _later, batch, handledWith: _with, ...kept } = open;
+  const { joinsLater: _later, batch: _batch, handledWith: _with, ...kept } = open;
   const run = nextRun(record);
   const again: EventRecord = {
     ...anewQuiet(kept, now),
@@ -219,9 +219,14 @@ export function replayed(
     settledAt: null,
     payload,
   };
-  if (!isFresh) return (batch?.events ?? 1) > 1 ? withoutSteps(again) : again;
+  if (!isFresh) return isOfSeveral(record) ? withoutSteps(again) : again;
   const { progress: _progress, isBegun: _begun, woken: _woken, ...anew } = withoutSteps(again);
   return { ...anew, keyRun: run };
+}
+
+/** Checks whether the steps of an event are those of its batch. */
+function isOfSeveral({ batch }: EventRecord): boolean {
+  return batch !== undefined && batch.events > 1;
 }
 
 function withoutSteps({ steps: _, ...record }: EventRecord): EventRecord {
@@ -230,7 +235,7 @@ function withoutSteps({ steps: _, ...record }: EventRecord): EventRecord {
 
 /**
  * Replaces a dead event, or one that was ignored, by a new delivery of the same id. Keeps what is done of the old
- * event's handling, its answers, key run and id counter.
+ * event's handling, but for the steps of a batch, its answers, key run and id counter.
  *
  * @param record The record of the new delivery.
  * @param dead The record of the dead event.
@@ -243,7 +248,7 @@ export function redelivered(record: EventRecord, dead: EventRecord): EventRecord
     run: nextRun(dead),
     ...(keyRun !== undefined && { keyRun }),
     ...(progress && { progress }),
-    ...(steps && { steps }),
+    ...(steps && !isOfSeveral(dead) && { steps }),
     ...(woken && { woken }),
     ...(emitted !== undefined && { emitted }),
   };

@@ -40,7 +40,7 @@ export type {
   TransactionActions,
 } from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";
-export type { AnswerResult } from "./questions.ts";
+export type { AnswerResult, Question } from "./questions.ts";
 export type { ListedStep } from "./_steps.ts";
 export type { BoundedCount, CheckedPage, Counts, SettlementRoom } from "./engine.ts";
 export type { StoreInspector } from "./event_store.ts";

@@ -25,6 +25,7 @@ import {
   MAX_ORDERING_KEY_LENGTH,
   wrongFieldOf,
 } from "./event_record.ts";
+import { isQuestion, type Question } from "./questions.ts";
 import { checkState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
@@ -77,7 +78,7 @@ export type PortableRecord = PortableEvent["record"];
 
 /**
  * An entry beside the events, on its way from one store to another: a state, a value that a name was woken with before
- * any event waited for it, or the note of a schedule, with the time up to which its slots are made. Times are in
+ * any event waited for it, a question, or the note of a schedule, with the time up to which its slots are made. Times are in
  * milliseconds since the epoch.
  *
  * @category Moving events
@@ -104,6 +105,14 @@ export type PortableEntry =
     readonly at: number;
     /** The value; undefined for none. */
     readonly value?: unknown;
+  }
+  | {
+    /** The kind of entry. */
+    readonly kind: "question";
+    /** The name. */
+    readonly name: string;
+    /** The question, as a store keeps it. */
+    readonly question: Question;
   }
   | {
     /** The kind of entry. */
@@ -134,6 +143,7 @@ export const isPortableNote = shape<{ readonly plan: string; readonly at: number
 const ENTRY_SHAPES = {
   state: shape({ intake: orNone(isText), key: isText, expiresAt: orNone(isTime) }),
   answer: shape({ name: isText, at: isTime }),
+  question: shape({ name: isText, question: isQuestion }),
   schedule: shape({ name: isText, plan: isText, at: isTime }),
 };
 
@@ -227,13 +237,17 @@ function misfitOf({ record, body, results }: PortableEvent): string | undefined 
 export function checkedEntry(entry: PortableEntry): PortableEntry {
   const { kind } = Object(entry);
   if (!Object.hasOwn(ENTRY_SHAPES, kind)) {
-    throw refusal("entry", `its kind must be state, answer or schedule, got ${met(kind)}`);
+    throw refusal(
+      "entry",
+      `its kind must be state, answer, question or schedule, got ${met(kind)}`,
+    );
   }
   const isOfKind: (value: unknown) => boolean = ENTRY_SHAPES[kind as PortableEntry["kind"]];
   if (!isOfKind(entry)) throw refusal(kind, "a member is missing, or has the wrong type");
   try {
     if (entry.kind === "state") checkState(entry.key, { intake: entry.intake });
     if (entry.kind === "answer") wakeOf(entry.name, entry.value);
+    if (entry.kind === "question") wakeOf(entry.name, undefined);
   } catch (error) {
     throw refusal(kind, (error as Error).message);
   }

@@ -3,7 +3,7 @@ import { untilDone } from "../../core/tries.ts";
 import { wakeChange } from "./_waits.ts";
 import type { CellChange, CellKey } from "./engine.ts";
 import { isOpen } from "./event_record.ts";
-import type { StoreCore } from "./store_core.ts";
+import { nameOfCell, type StoreCore } from "./store_core.ts";
 import { wakeOf } from "./waits.ts";
 
 /** Kind of the cells. */
@@ -15,7 +15,11 @@ const ASK = "ask/";
 /** Time for which a question is remembered after its time has passed, in milliseconds: 30 days. */
 const REMEMBERED_MS = 2_592_000_000;
 
-/** A question that an event waits for, or has waited for. */
+/**
+ * A question that an event waits for, or has waited for.
+ *
+ * @category Moving events
+ */
 export interface Question {
   /** The id of the event. */
   readonly eventId: string;
@@ -70,7 +74,8 @@ export interface AnswerResult {
   readonly at?: number | undefined;
 }
 
-const isQuestion = shape<Question>({
+/** Checks whether a value is a question. */
+export const isQuestion = shape<Question>({
   eventId: isText,
   by: orNone(listOf(isInteger)),
   until: isTime,
@@ -83,6 +88,16 @@ const isQuestion = shape<Question>({
 export function questionCell(name: string, question: Question, now: number): CellChange {
   const forMs = Math.max(0, question.until - now) + REMEMBERED_MS;
   return { key: keyOf(name), after: question, forMs };
+}
+
+/** Lists the questions, with their names. One that cannot be read is undefined. */
+export async function* listQuestions(
+  { engine }: StoreCore,
+): AsyncGenerator<{ readonly name: string; readonly question: Question | undefined }> {
+  for await (const cell of engine.list([QUESTION])) {
+    const question = isQuestion(cell.value) ? cell.value : undefined;
+    yield { name: nameOfCell(cell, [QUESTION]), question };
+  }
 }
 
 /** Makes the name that the event of a question waits for. */

@@ -38,6 +38,8 @@ export async function takeStep<T>(
   if (known && !known.isBegun) {
     const json = await progress.result(key);
     if (json !== null) return valueOf(json) as T;
+    // Its result is not kept any more. A step that is noted would not be stored again.
+    await progress.note({ part: { is: "not_begun", name: key } });
   }
   const found = known?.isBegun ? await lookFor(step, run) : "not happened";
   if (found !== "not happened") return await stored(step, found.value, run);

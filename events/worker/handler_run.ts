@@ -25,7 +25,14 @@ import { LeasedProgress } from "./_leased_progress.ts";
 import { takeStep } from "./_steps.ts";
 import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
 import { type Answer, type AskOptions, checkQuestion } from "./questions.ts";
-import { checkName, checkStep, ownName, type StepContext, type StepOptions } from "./step.ts";
+import {
+  checkName,
+  checkSleep,
+  checkStep,
+  ownName,
+  type StepContext,
+  type StepOptions,
+} from "./step.ts";
 import { HandlerStates } from "./state.ts";
 import type { TimeLimit } from "./time_limit.ts";
 
@@ -342,7 +349,7 @@ export class HandlerRun {
   }
 
   async #sleep(name: string, ms: number): Promise<void> {
-    checkName("sleep", name);
+    checkSleep(name, ms);
     const own = ownName(this.#lease.record, `sleep/${this.#prefix}${name}`);
     await this.#waitFor(`sleep/${own}`, { timeoutMs: ms });
   }

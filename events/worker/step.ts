@@ -5,8 +5,10 @@ import {
   met,
   oneOf,
   type OptionCheck,
+  wholeNumber,
 } from "../../core/check_options.ts";
 import type { EventRecord } from "../store/mod.ts";
+import { MAX_TIMEOUT_MS } from "../store/waits.ts";
 import type { HandlerContext } from "./event.ts";
 
 /** The longest name of a step, in characters. */
@@ -97,11 +99,17 @@ export const checkUnknown: OptionCheck = (doing, name, value) => {
 };
 
 /** Checks a step before it is taken. */
-export function checkStep(name: unknown, fn: unknown, options: unknown): void {
+export function checkStep(name: unknown, fn: unknown, options: object | undefined): void {
   checkName("take the step", name);
   const doing = `take the step ${met(name)}`;
   checkFunction(doing, "fn", fn);
-  checkOptions(doing, options ?? {}, { unknown: checkUnknown });
+  checkOptions<StepOptions>(doing, options === undefined ? {} : options, { unknown: checkUnknown });
+}
+
+/** Checks a wait that only time ends. */
+export function checkSleep(name: unknown, ms: unknown): asserts name is string {
+  checkName("sleep", name);
+  wholeNumber({ max: MAX_TIMEOUT_MS })("sleep", "ms", ms);
 }
 
 /** Checks the name of a step, or of what is done like one. */

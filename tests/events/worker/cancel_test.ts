@@ -1,7 +1,12 @@
 /** Events that are cancelled while a worker has them. */
 import { assertEquals, assertLess, assertRejects } from "@std/assert";
 import { changedKv, failingOnce, withOperations } from "../../../dev/harness/faulty_kv.ts";
-import { openEventStore, startWorker, type WorkerOptions } from "../../../events/mod.ts";
+import {
+  type KvCommit,
+  openEventStore,
+  startWorker,
+  type WorkerOptions,
+} from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore, testStore } from "../store/kv/_stores.ts";
@@ -200,7 +205,7 @@ Deno.test("an event that is cancelled before its worker knows of it is not start
   assertEquals([starts, (await store.get("d1"))?.outcome], [1, "cancelled"]);
 });
 
-Deno.test("a handler is told of a cancel that only a checkpoint's lost answer shows", async () => {
+Deno.test("a handler is told of a cancel that only a step's lost answer shows", async () => {
   await using sut = await memoryStore();
   const by = await openEventStore(sut.kv);
   let armed = false;
@@ -216,9 +221,9 @@ Deno.test("a handler is told of a cancel that only a checkpoint's lost answer sh
   });
   const store = await openEventStore(kv);
   const told = Promise.withResolvers<boolean>();
-  const worker = startWorker(store, async (_event, { checkpoint, signal }) => {
+  const worker = startWorker(store, async (_event, { step, signal }) => {
     armed = true;
-    await checkpoint("a");
+    await step("a", () => {});
     told.resolve(signal.aborted);
   }, { log: () => {} });
   await store.accept(delivery("d1"));
@@ -269,13 +274,14 @@ Deno.test("an event that is cancelled while its payload is loaded is not started
 });
 
 for (const place of ["here", "elsewhere"] as const) {
-  Deno.test(`checkpoint() rejects once its event was cancelled ${place}`, async () => {
+  Deno.test(`step() rejects once its event was cancelled ${place}`, async () => {
     await using sut = await memoryStore();
     const by = place === "here" ? sut.store : await openEventStore(sut.kv);
     const refused = Promise.withResolvers<unknown[]>();
-    const worker = startWorker(sut.store, async (_event, { checkpoint, signal }) => {
+    const worker = startWorker(sut.store, async (_event, { step, signal }) => {
       await by.cancel("d1");
-      const error = await checkpoint("a", (commit) => commit.set(["effect"], 1)).catch(String);
+      const set = (commit: KvCommit) => commit.set(["effect"], 1);
+      const error = await step("a", ({ settleWith }) => settleWith(set)).catch(String);
       refused.resolve([error, signal.aborted]);
     }, { log: () => {} });
     await sut.store.accept(delivery("d1"));
@@ -283,8 +289,8 @@ for (const place of ["here", "elsewhere"] as const) {
     assertEquals(await refused.promise, [message, true]);
     await reach(sut.store, "d1", "dead");
     await worker.stop();
-    const { outcome, progress } = (await sut.store.get("d1"))!;
-    assertEquals([outcome, progress], ["cancelled", undefined]);
+    const { outcome, steps } = (await sut.store.get("d1"))!;
+    assertEquals([outcome, steps], ["cancelled", undefined]);
     assertEquals((await sut.kv.get(["effect"])).value, null);
   });
 }
