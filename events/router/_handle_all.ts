@@ -62,15 +62,15 @@ export async function handleAll(
   const around = runOf(context);
   // Somebody has made the context by hand, for a test perhaps: nothing is noted.
   if (!around) return void await Promise.all(handlers.map((each) => each.handler(event, context)));
-  const all = unfinishedOf(handlers, context);
-  const unfinished = triedOf(all, event, context, around);
+  const all = handlers.filter(({ key }) => !around.isDone(key));
+  const unfinished = event.attempt === 1 || all.length < 2 ? all : triedOf(all, event, around);
   const limits = new HandlerLimits(unfinished, context, around);
   const failures: Failure[] = unfinished === all ? [] : usedUp(all, unfinished);
   let [running, unwanted] = [unfinished.length, 0];
   await Promise.all(unfinished.map(async ({ key, handler, retry, limit }) => {
     const run = around.partOf(key, limits.of(key, retry));
     try {
-      await run.run(() => handler(event, run.contextIn(context, context.progress)));
+      await run.run(() => handler(event, run.contextIn(context)));
       // The last one is noted by the event's settlement, which saves a commit.
       if (running > 1 || failures.length > 0) await run.note();
       else run.handOver();
@@ -123,14 +123,12 @@ function unfinishedOf(
   return handlers.filter(({ key }) => !progress.includes(key));
 }
 
-/** Finds those of them whose attempts are not used up. In a first attempt, none can be. */
+/** Finds those whose attempts are not used up. */
 function triedOf(
   handlers: readonly NamedHandler[],
   { intake, platform, type, action, attempt }: WebhookEvent,
-  { progress }: HandlerContext,
-  { limits }: HandlerRun,
+  { limits, done: progress }: HandlerRun,
 ): readonly NamedHandler[] {
-  if (attempt === 1 || handlers.length < 2) return handlers;
   const planned = { intake, platform, type, action, attempt, progress };
   return stillTried(
     handlers,
