@@ -1,6 +1,6 @@
 /** A service on loopback that is called by steps, and processes that are killed at chosen moments of these calls. */
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
-import type { StoreAddress } from "./_process.ts";
+import type { StoreAddress } from "../events/store/engines/_engine.ts";
 
 /** Options of the process in `_step_worker.ts`. */
 export interface StepWorkerOptions {

@@ -2,7 +2,8 @@
 import { assertEquals } from "@std/assert";
 import { byLength } from "../_length.ts";
 import { delivery } from "../events/store/_events.ts";
-import { testShared, untilSettled } from "./_kills.ts";
+import { untilSettled } from "./_kills.ts";
+import { testShared } from "./_shared.ts";
 import { type Answer, Herd } from "./_step_service.ts";
 
 /** Long enough that a slow machine renews a lease in time. */
@@ -49,7 +50,7 @@ class Comments {
 
 testShared(
   `no comment is doubled or lost over ${RUNS} kills around its call`,
-  async (at, place) => {
+  async ({ at, place }) => {
     const comments = new Comments();
     const store = await place.open({ log: () => {} });
     const ids = Array.from({ length: RUNS }, (_, i) => `e${i}`);

@@ -4,7 +4,8 @@ import type { EventStore } from "../../mod.ts";
 import { pause, until } from "../../dev/harness/until.ts";
 import { byLength, FULL_LENGTH } from "../_length.ts";
 import { delivery } from "../events/store/_events.ts";
-import { testShared, untilSettled } from "./_kills.ts";
+import { untilSettled } from "./_kills.ts";
+import { testShared } from "./_shared.ts";
 import { type Answer, Herd } from "./_step_service.ts";
 
 const STEPS = 10;
@@ -103,7 +104,7 @@ const idsOf = (count: number) => Array.from({ length: count }, (_, i) => `e${i}`
 
 testShared(
   `each of ${STEPS} steps is called once if its process is killed after it`,
-  async (at, place) => {
+  async ({ at, place }) => {
     const calls = new Calls();
     const store = await place.open({ log: () => {} });
     // In the short test each event is killed once, and all of them at different steps.
@@ -123,7 +124,7 @@ testShared(
 
 testShared(
   `each of ${STEPS} steps is called once but for ${RANDOM_KILLS} kills in the midst`,
-  async (at, place) => {
+  async ({ at, place }) => {
     const calls = new Calls();
     const store = await place.open({ log: () => {} });
     const ids: string[] = [];
