@@ -237,8 +237,7 @@ export class JobQueue implements JobListener {
         this.#giveBack(this.#remove(list)!);
       }
     }
-    const heldMs = Math.min(MAX_HELD_MS, this.#parts.leaseMs / 3);
-    for (let held; (held = this.#unhold(({ job }) => job.ageMs > heldMs));) this.#putOff(held.job);
+    this.#putOffStale();
   }
 
   /** Starts no more handlers, and aborts those that run. */
@@ -338,6 +337,7 @@ export class JobQueue implements JobListener {
   /** Starts the jobs that have waited for a limit which permits them now. */
   readonly #startHeld = (): void => {
     if (this.#held.length === 0 || this.#stopping) return;
+    this.#putOffStale();
     while (this.#pace.running < this.#concurrency) {
       const held = this.#unhold(({ job, limit }) =>
         !limit.isReached && !job.takePlaces(this.#startHeld)
@@ -347,6 +347,12 @@ export class JobQueue implements JobListener {
       this.#run(held.job);
     }
   };
+
+  /** Puts back what has waited for a limit for long: its lease, which is not renewed, may end before it begins. */
+  #putOffStale(): void {
+    const maxMs = Math.min(MAX_HELD_MS, this.#parts.leaseMs / 3);
+    for (let held; (held = this.#unhold(({ job }) => job.ageMs > maxMs));) this.#putOff(held.job);
+  }
 
   /** Takes out the first job that waits for a limit and meets a condition. */
   #unhold(condition: (held: HeldJob) => boolean): HeldJob | undefined {

@@ -307,6 +307,34 @@ testStoreOnce(
   },
 );
 
+testStoreOnce(
+  "an event whose lease has ended while it waited for a limit is not begun",
+  async ({ store }) => {
+    const { handler, ids, end } = gate();
+    const router = createEventRouter().onAny(handler, { concurrency: 1 });
+    // The worker does not look at its jobs while a claim is not answered.
+    const unanswered = Promise.withResolvers<never[]>();
+    let isAnswered = true;
+    const claim: EventStore["claim"] = (options) =>
+      isAnswered ? store.claim(options) : unanswered.promise;
+    await during({ ...store, claim }, router, async () => {
+      await accept(store, "slow", "e0", "e1");
+      await reach(store, "e1", "running");
+      await until(() => ids().length === 1);
+      isAnswered = false;
+      const holds = (id: string) => id !== "e1";
+      const other = { limit: 1, owner: "other", leaseMs: 60_000, holds };
+      await until(async () => (await store.claim(other)).length === 1);
+      end();
+      await reach(store, "e0", "done");
+      await accept(store, "slow", "e2");
+      await until(() => ids().length === 1);
+      assertEquals(ids(), ["e2"]);
+      unanswered.resolve([]);
+    }, { leaseMs: 1_500, pollMs: 20 });
+  },
+);
+
 Deno.test("as many events may wait in memory as runs end in a second", () => {
   const limit = new ConcurrencyLimit(2);
   assertEquals([limit.ahead, limit.isReached], [20, false]);
