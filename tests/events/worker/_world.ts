@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import {
+  createEventRouter,
   type Delivery,
   type EventFilter,
   type EventHandler,
@@ -78,6 +79,8 @@ export interface WorldOptions {
   readonly isCounting?: boolean;
   /** Share of the handlings that note parts, from 0 to 1; none if undefined. */
   readonly partRate?: number;
+  /** Set if the handler has a limit: of the events that a worker takes at once, all but one wait. */
+  readonly isLimited?: boolean;
 }
 
 /** An event that is sent. */
@@ -158,7 +161,10 @@ export class World implements AsyncDisposable {
   /** Starts a worker in a process of its own, which can also take events in. */
   async worker(faultRate?: number): Promise<Working> {
     const { store, cut } = await this.process(faultRate);
-    const worker = startWorker(store, this.#handle, {
+    const handler = this.#options.isLimited
+      ? createEventRouter().onAny(this.#handle, { concurrency: 1 }).handle
+      : this.#handle;
+    const worker = startWorker(store, handler, {
       ...{ leaseMs: LEASE_MS, pollMs: 20, concurrency: 4, log: () => {} },
       retry: { minDelayMs: 1, maxDelayMs: 1_000, maxAttempts: 1_000 },
     });

@@ -140,6 +140,9 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
 /** Number of histories. A turn of the event loop takes a microsecond, and on Deno 2.5 more than a millisecond. */
 const RUNS = ON_DENO_2_5 ? byLength(4, 1) : byLength(101, 10);
 
+/** The same for histories in which the handler has a limit. */
+const LIMITED_RUNS = ON_DENO_2_5 ? byLength(2, 1) : byLength(40, 4);
+
 /** In these, an event that was cancelled was handled after all: its commit's answer had been lost. */
 const ONCE_BROKEN: readonly Scenario[] = [
   {
@@ -196,6 +199,17 @@ for (const engine of ENGINES) {
         ...{ numRuns: RUNS, endOnFailure: true },
         examples: [...ONCE_BROKEN, ...UNDECIDED, ...TELLING, ...LOST_TIME].map((each) => [each]),
       });
+    },
+  );
+
+  testWith(
+    engine.shared.needs,
+    `no history breaks the guarantees if a handler has a limit [${engine.name}]`,
+    async () => {
+      const property = fc.asyncProperty(scenarios, async (each) => {
+        await run(engine, { ...each, isLimited: true });
+      });
+      await fc.assert(property, { numRuns: LIMITED_RUNS, endOnFailure: true });
     },
   );
 
