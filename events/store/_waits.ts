@@ -273,7 +273,7 @@ export async function leavingName(core: StoreCore, record: EventRecord): Promise
   return isFor(name.stored, record) ? [taking(name)] : [];
 }
 
-function wakingOf(
+export function wakingOf(
   { engine }: StoreCore,
   { name, version, stored, holder }: Name,
   { value }: Wake,

@@ -3,22 +3,18 @@ import { checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import type { LogSink } from "../../core/mod.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 import type {
-  CommitEffects,
-  Emit,
   EventChat,
   EventOperations,
   EventRecord,
   EventRepository,
   EventSender,
   HandledEvents,
-  HandlerState,
-  StateOptions,
   WaitOptions,
 } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import type { AnswerResult } from "../store/questions.ts";
 import type { Ask } from "./questions.ts";
-import type { TakeStep } from "./step.ts";
+import type { StepContext, TakeStep } from "./step.ts";
 
 /**
  * An event, as a handler gets it.
@@ -82,13 +78,7 @@ export interface WebhookEvent<TPayload = JsonObject> {
  * @typeParam TReader The reader of the store, `db`.
  * @category Handlers
  */
-export interface HandlerContext<TTx = unknown, TReader = unknown> {
-  /**
-   * Aborted when the event is cancelled, when its lease is lost to another worker, when the handler has
-   * reached its time limit, or when the worker stops: the handler should end then. The next event of the
-   * same ordering key waits until it has.
-   */
-  readonly signal: AbortSignal;
+export interface HandlerContext<TTx = unknown, TReader = unknown> extends StepContext<TTx> {
   /**
    * The worker's log, for records of the handler: `writeLog(log, "info", "labelled")`. It adds the id of
    * the event, as `eventId`. `console.log` would block the process when nobody reads its output.
@@ -99,22 +89,6 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * {@linkcode StoreDefinition}.
    */
   readonly db: TReader;
-  /**
-   * Adds writes to the commit that settles the event as done, for effects in the same database. They happen
-   * exactly once, and not at all if the handler fails or the event is cancelled. If they cannot be committed, the
-   * attempt fails. So it does if they change what belongs to the store.
-   *
-   * @param effects Called with the commit after the handler has ended, see {@linkcode StoreDefinition}. It must be
-   * synchronous. It may be called twice, if the commit is tried again: only what the last call adds is committed.
-   * @throws {TypeError} If the handler has ended.
-   */
-  settleWith(effects: CommitEffects<TTx>): void;
-  /**
-   * Emits an event from the app itself: a follow-up, one of many items, a reminder. It is stored exactly once, in
-   * the commit that settles this event as done, or that notes this handler as done if it is one of several. It
-   * is not stored at all if the handler fails, or the event is cancelled. What a step emits is stored with the step.
-   */
-  readonly emit: Emit;
   /**
    * Takes a step: work that is done once, with a result that is kept. The result is stored in one commit, and later
    * attempts of the event get it, in whatever process or version, and do not call the function. So a model is paid
@@ -133,11 +107,10 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * @param fn Does the work. It returns JSON, of up to 524,288 bytes, or nothing.
    * @param options What is done if it is not known whether the step has happened.
    * @returns The result, as its JSON has it.
-   * @throws {TypeError} If the name is malformed or was used in this attempt, the result is not JSON, or the handler
-   * has ended.
-   * @throws {RangeError} If the result is too large, or the names of the event's steps and handlers would take more
-   * than 32,768 bytes.
-   * @throws {GiveUpError} If it is not known whether the step has happened, and the options say `"fail"`.
+   * @throws {TypeError} If the name is malformed or was used in this attempt, or the handler has ended.
+   * @throws {RangeError} If the names of the event's steps and handlers would take more than 32,768 bytes.
+   * @throws {GiveUpError} If the result is not JSON, or too large, since each attempt would do the work again; or if it is
+   * not known whether the step has happened, and the options say `"fail"`.
    * @throws {Error} If the event was cancelled or lost to another worker, what the step has added cannot be committed,
    * or the store does not answer: then the next attempt finds the step if it was stored.
    */
@@ -166,13 +139,13 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * That is done now, and not with the commit that settles this event. A later attempt of this event gets the same
    * result.
    *
-   * @param name The name that `send` of the question got.
+   * @param name The name that `send` of the question got. Any other value is the name of no question.
    * @param value A value that can be written as JSON, of up to 8,000 bytes.
    * @returns What becomes of the answer.
-   * @throws {TypeError} If the name is malformed, the value cannot be written as JSON, or the handler has ended.
+   * @throws {TypeError} If the value cannot be written as JSON, or the handler has ended.
    * @throws {RangeError} If the value is too large.
    */
-  answer(name: string, value?: unknown): Promise<AnswerResult>;
+  answer(name: string | undefined, value?: unknown): Promise<AnswerResult>;
   /**
    * Waits for a time, as {@linkcode HandlerContext.waitFor} does: the event is parked, and its handler runs again from
    * its beginning when the time has passed.
@@ -216,36 +189,6 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * @throws {Error} If the event was cancelled or lost to another worker.
    */
   waitFor<TValue = unknown>(name: string, options?: WaitOptions): Promise<WaitResult<TValue>>;
-  /**
-   * Wakes the event that waits for a name, in the commit that settles this event, like the effects of
-   * `settleWith`: once, and not at all if the handler fails or waits itself. If no event waits, the value is
-   * kept for seven days. If an earlier value is there that no event has taken yet, that one counts.
-   *
-   * @param name The name, a text of 1 to 256 characters.
-   * @param value A value that can be written as JSON, of up to 8,192 bytes in UTF-8.
-   * @throws {TypeError} If the name is another value, the value cannot be written as JSON, or the handler has
-   * ended.
-   * @throws {RangeError} If the value is too large, or the handler wakes more than three names.
-   */
-  wake(name: string, value?: unknown): void;
-  /**
-   * Opens a state that outlives the event, such as the step of a conversation. What the handler sets is committed
-   * with the settlement of the event as done, exactly once, and not at all if the handler fails, puts the
-   * event off, or the event is cancelled. If somebody else has changed the same state meanwhile, the attempt
-   * fails with a `StateConflictError`, and is tried again as any other.
-   *
-   * Of several handlers of an event each commits its own states, when it is noted as done. An event has
-   * up to three.
-   *
-   * @typeParam TValue The type of its value. It is not checked.
-   * @param key The key, of up to 256 characters: `chat/42`.
-   * @param options The intake that the state belongs to: by default the event's.
-   * @returns The state as it is stored, the same object for each call.
-   * @throws {TypeError} If the key is not a text, or the handler has ended.
-   * @throws {RangeError} If the key is too long, or it would be the fourth state.
-   * @throws {Error} If another version wrote the state, or it is damaged.
-   */
-  state<TValue>(key: string, options?: StateOptions): Promise<HandlerState<TValue>>;
   /** Reads events of the store, to find the one that is to be cancelled. */
   readonly store: Pick<EventOperations, "get" | "list">;
   /**
