@@ -1,4 +1,4 @@
-/** What is not known of a step after a crash, or after an error. */
+/** Steps of which it is not known what has come of them, after an error. */
 import { assert, assertEquals } from "@std/assert";
 import {
   createEventRouter,
