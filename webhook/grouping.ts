@@ -11,7 +11,7 @@ export interface DeliveryGroup {
   readonly key: string;
   /**
    * Time without a new event of the group, in milliseconds, after which one call of the handler gets all that
-   * wait: the latest one, with the others as {@linkcode WebhookEvent.earlier}. From 0 to 86,400,000, a day. With 0
+   * wait: the latest one, with all of them as {@linkcode WebhookEvent.batch}. From 0 to 86,400,000, a day. With 0
    * nothing waits for others, but events that came meanwhile are handled together.
    *
    * Events of another type or action have other handlers, and are not handled together. A call gets up

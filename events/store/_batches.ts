@@ -10,7 +10,7 @@
  *
  * Each of those that die takes over what is done of the handling: a replay goes on there. If that is too much for
  * one commit of an engine, some of the others die before, in other commits, each of which checks that the first one
- * is still the same. The latest one is never among them, because its id is part of the idempotency key. If the
+ * is still the same. The latest one is never among them, because its payload is what the handler gets. If the
  * process dies in between, the rest is handled or dies by itself.
  *
  * An event of another type or action ends a batch, since it has handlers of its own. So does an event with

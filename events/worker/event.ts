@@ -25,10 +25,10 @@ import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 export interface WebhookEvent<TPayload = JsonObject> {
   /**
    * Its id, the same in each attempt: the intake's name and the sender's delivery id, `forge:72d3162e`,
-   * or a UUID if the sender gives none.
+   * or a UUID if the sender gives none. Events that are handled together have the id of the first one.
    */
   readonly id: string;
-  /** The sender's delivery id; undefined if the sender gives none. */
+  /** The sender's delivery id, of the same event as `id`; undefined if the sender gives none. */
   readonly deliveryId: string | undefined;
   /** The name of the intake that accepted it. */
   readonly intake: string | undefined;
@@ -45,10 +45,10 @@ export interface WebhookEvent<TPayload = JsonObject> {
   /** The JSON document, byte for byte. */
   readonly body: Uint8Array<ArrayBuffer>;
   /**
-   * Events that are handled together with this one, which is the latest, in the order received. Empty unless
-   * `groupBy` has given them a `quietMs`.
+   * The events that are handled together, in the order received, each with its own id: this event alone, unless
+   * `groupBy` or `emit` has given it a `quietMs`. Of several, this event is the latest one, with the id of the first.
    */
-  readonly earlier: readonly WebhookEvent<TPayload>[];
+  readonly batch: readonly WebhookEvent<TPayload>[];
   /** Time at which it was accepted, in milliseconds since the epoch. */
   readonly receivedAt: number;
   /** The id of the request that brought it, as in that request's log record. */
@@ -64,7 +64,8 @@ export interface WebhookEvent<TPayload = JsonObject> {
   /**
    * Makes a key for a call to a service that recognizes repeated calls by one (`Idempotency-Key`). It is
    * the same in each attempt, when the delivery is sent again, and when the event is replayed after it has
-   * died. It is another one when the event is replayed after it was done: the work is to be done again.
+   * died. It is another one when the event is replayed after it was done: the work is to be done again. Events that
+   * are handled together have the key of the first one.
    *
    * @param call A name for the call, if the handler makes several.
    * @returns The key, in the form of a UUID.
@@ -352,8 +353,6 @@ const PUT_OFF_CHECKS = {
   cause: undefined,
 };
 
-const NONE: readonly WebhookEvent[] = Object.freeze([]);
-
 /** Replaces an error that puts an event off before any handler has begun with it. */
 export class PutOffUnbegun extends RetryLaterError {
   /** @param error The error. */
@@ -442,18 +441,17 @@ export class HandledElsewhere extends RetryLaterError {
  * @param record The event's record.
  * @param body The event's payload.
  * @param payload The same, parsed.
- * @param earlier The events that are handled together with it.
- * @returns The event.
+ * @returns The event, alone in its batch.
  */
 export function toEvent(
   record: EventRecord,
   body: Uint8Array<ArrayBuffer>,
   payload: JsonObject = parseJsonObject(body),
-  earlier: readonly WebhookEvent[] = NONE,
 ): WebhookEvent {
   const { id, deliveryId, intake, platform, source, type, requestId, attempt } = record;
   const { action, receivedAt, repository, chat, sender, keyRun } = record;
-  return {
+  const batch: WebhookEvent[] = [];
+  const event: WebhookEvent = {
     id,
     deliveryId,
     intake,
@@ -462,7 +460,7 @@ export function toEvent(
     type,
     payload,
     body,
-    earlier,
+    batch,
     receivedAt,
     requestId: requestId ?? undefined,
     attempt,
@@ -472,6 +470,22 @@ export function toEvent(
     sender,
     idempotencyKey: (call = "") => idempotencyKeyOf({ platform, source, id, body }, call, keyRun),
   };
+  batch.push(event);
+  return event;
+}
+
+/**
+ * Makes the event that a handler gets of several ones: the latest, identified by the first. Only the first one cannot
+ * leave the batch between two attempts.
+ *
+ * @param batch The events, in the order received.
+ * @returns The event.
+ */
+export function toBatch(batch: readonly WebhookEvent[]): WebhookEvent {
+  const [first, latest] = [batch[0]!, batch.at(-1)!];
+  if (first === latest) return first;
+  const { id, deliveryId, idempotencyKey } = first;
+  return { ...latest, id, deliveryId, idempotencyKey, batch };
 }
 
 /**

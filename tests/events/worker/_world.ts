@@ -256,11 +256,11 @@ export class World implements AsyncDisposable {
   }
 
   /** Handles an event for a while, until aborted, and leaves an effect beside the store. */
-  readonly #handle: EventHandler = async ({ earlier, ...event }, context) => {
+  readonly #handle: EventHandler = async (event, context) => {
     const { signal, settleWith } = context;
     signal.throwIfAborted();
     const { simulation, history: { handlings }, place: { effects } } = this;
-    const { id, platform, payload: { key, child, delivery, waitMs } } = event;
+    const { id, platform, batch, payload: { key, child, delivery, waitMs } } = event;
     const handling = { id, key: key as string | undefined, from: simulation.step, to: Infinity };
     const number = handlings.push(handling);
     const failed = (error: unknown) => {
@@ -275,7 +275,7 @@ export class World implements AsyncDisposable {
       settleWith(effects.add(`children/${child}`, 1));
     } else {
       const children = this.#emitAny(number, context);
-      for (const [i, { id, payload }] of [...earlier, event].entries()) {
+      for (const [i, { id, payload }] of batch.entries()) {
         const { key, delivery } = payload as unknown as Effect;
         const more = i > 0 ? { isMember: true } : children.length > 0 ? { children } : {};
         const effect: Effect = { id, key, delivery, ...more };
@@ -296,7 +296,7 @@ export class World implements AsyncDisposable {
     const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve));
     await Promise.race([later(ms), aborted]);
     const counted = isCounting && platform !== "events"
-      ? count(context.state, 1 + earlier.length, handling.key).then(
+      ? count(context.state, batch.length, handling.key).then(
         () => undefined,
         (error) => error,
       )
