@@ -495,8 +495,13 @@ testMistakes<void>({
     "the options must be an object, got null": () => stopIdle(null),
   },
   "Cannot group the delivery": {
-    'there is no option "quiet". There are key, quietMs, maxWaitMs': () =>
+    'there is no option "quiet". There are key, quietMs, maxWaitMs, together': () =>
       group({ key: "a", quiet: 1 }),
+    "'together' must be \"all\", got true": () => group({ key: "a", quietMs: 1, together: true }),
+    "'quietMs' must be from 0 to 86400000, got undefined": () =>
+      group({ key: "a", together: "all" }),
+    "'maxWaitMs' must be from 5 to 604800000, got 4": () =>
+      group({ key: "a", quietMs: 5, maxWaitMs: 4 }),
   },
   "Cannot create the router": {
     'there is no option "strikt". There are strict, platform, store': () =>

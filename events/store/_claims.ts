@@ -1,8 +1,8 @@
 import { writeLog } from "../../core/mod.ts";
-import { beginBatch } from "./_batches.ts";
+import { readyBatch } from "./_batches.ts";
 import { applyChange, NEXT_IS_DUE } from "./_settlement.ts";
 import { endOfWait, type WaitEnd } from "./_waits.ts";
-import { beginsBatch, inIntake, joinedLate, leased, type LeaseRequest } from "./arrival.ts";
+import { inIntake, joinedLate, leased, type LeaseRequest } from "./arrival.ts";
 import {
   type Due,
   type DuePage,
@@ -248,7 +248,7 @@ export class Claims {
       return null;
     }
     const open = end?.record ?? record;
-    const ready = beginsBatch(open) ? await beginBatch(engine, open, now) : open;
+    const ready = open.quiet ? await readyBatch(engine, open, now, options.handlersOf) : open;
     if (ready.dueAt !== null && ready.dueAt > now) {
       options.hasLeft ||= !await this.#put({ before: event, after: () => ready, via: due });
       return null;

@@ -10,6 +10,7 @@ import { createHash } from "node:crypto";
 import { met, numberFrom } from "../../core/check_options.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { parseTraceparent } from "../../telemetry/traceparent.ts";
+import type { BatchOptions } from "./batch_options.ts";
 import { type Emission, isReported, OWN } from "./emission.ts";
 import {
   type Delivery,
@@ -275,11 +276,12 @@ export function imported(
 }
 
 function quietRuleOf(
-  { maxWaitMs }: Delivery,
+  { maxWaitMs, together }: BatchOptions,
   quietMs: number,
   since: number,
 ): EventRecord["quiet"] {
-  return { quietMs, maxWaitMs: maxWaitMs ?? MAX_WAITS * quietMs, since, waitedMs: 0 };
+  const rule = { quietMs, maxWaitMs: maxWaitMs ?? MAX_WAITS * quietMs, since, waitedMs: 0 };
+  return together ? { ...rule, together } : rule;
 }
 
 /** Lets an event wait anew until it is quiet: it joins the end of its group. */

@@ -250,10 +250,29 @@ export type EventHandler<TPayload = JsonObject, TContext extends HandlerContext 
 /** Key of a {@linkcode DescribedHandler}. */
 export const HANDLES = Symbol("handles");
 
+/** Key of the function of a {@linkcode DescribedHandler} that lists its handlers of an event. */
+export const HANDLERS = Symbol("handlers");
+
+/** The part of an event by which a router and an app find its handlers. */
+export type NamedEvent = Pick<EventRecord, "intake" | "platform" | "type" | "action">;
+
 /** A handler of a router or an app, which lists the events that it has handlers for. */
 export interface DescribedHandler extends EventHandler {
   /** Lists the events. */
   readonly [HANDLES]?: (() => readonly HandledEvents[]) | undefined;
+  /** Lists the handlers of an event, the same objects for each event that they take. */
+  readonly [HANDLERS]?: ((event: NamedEvent) => readonly unknown[]) | undefined;
+}
+
+/**
+ * Lists the handlers of an event.
+ *
+ * @param handler The handler of all events.
+ * @param event The event.
+ * @returns Its handlers, if it is a router or an app; else itself.
+ */
+export function handlersOf(handler: EventHandler, event: NamedEvent): readonly unknown[] {
+  return (handler as DescribedHandler)[HANDLERS]?.(event) ?? [handler];
 }
 
 /**
