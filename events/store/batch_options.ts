@@ -23,9 +23,9 @@ export interface BatchOptions {
    */
   readonly maxWaitMs?: number | undefined;
   /**
-   * With `all`, events of different types and actions are handled together, too, if all of them have this and the same
-   * handlers take them: those of one `on(["pull_request.opened", "pull_request.synchronize"], ...)`, for instance. An
-   * event that a further handler takes, or none, begins the next call.
+   * Events that it is handled together with. `all` are those of any type and action that have this, too, and that the
+   * same handlers take: one `on(["pull_request.opened", "pull_request.synchronize"], ...)`, for instance. An event that
+   * a further handler takes, or none, begins the next call.
    *
    * @default {undefined} Only events of one type and action are.
    */
@@ -51,7 +51,7 @@ export function checkBatchOptions(
   doing: string,
   { quietMs, maxWaitMs, together }: { readonly [name in keyof BatchOptions]: unknown },
 ): boolean {
-  if ([quietMs, maxWaitMs, together].every((each) => each === undefined)) return false;
+  if (quietMs === undefined && maxWaitMs === undefined && together === undefined) return false;
   numberFrom(0, MAX_QUIET_MS)(doing, "quietMs", quietMs);
   if (maxWaitMs !== undefined) {
     numberFrom(quietMs as number, MAX_WAIT_MS)(doing, "maxWaitMs", maxWaitMs);

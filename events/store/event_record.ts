@@ -209,7 +209,7 @@ export interface EventRecord {
     readonly quietMs: number;
     /** Longest time that the first of them waits for that, in milliseconds. */
     readonly maxWaitMs: number;
-    /** The time at which the event joined its group, milliseconds since the epoch. */
+    /** The time from which it counts: the event came in or became due, milliseconds since the epoch. */
     readonly since: number;
     /** Sum of the waits that were planned so far, in milliseconds: the clock may be wrong. */
     readonly waitedMs: number;

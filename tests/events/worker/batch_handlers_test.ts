@@ -28,7 +28,7 @@ interface Handlers {
   hanging(name: string): EventHandler;
 }
 
-/** What handlers have got: their names, with the id of the event and the ids of its batch. */
+/** Calls of handlers: their names, with the id of the event and the ids of its batch. */
 type Calls = string[];
 
 /** A delivery of a pull request: its id has the first letter of its action, which begins the action's name. */

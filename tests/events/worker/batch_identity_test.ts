@@ -20,7 +20,7 @@ async function acceptAll({ store }: Processes, ids: readonly string[]): Promise<
   for (const id of ids) await store.accept(quiet(id));
 }
 
-/** What tells a repetition, and what the handler has got. */
+/** Lists the members that tell a repetition, and those that a handler works with. */
 const seenOf = ({ id, deliveryId, idempotencyKey, attempt, payload, batch }: WebhookEvent) => ({
   identity: [id, deliveryId, idempotencyKey(), idempotencyKey("call")],
   got: [attempt, payload.text, batch.map((each) => each.id).join("")],
