@@ -41,6 +41,12 @@ export interface OwnAppOptions
     Pick<Definition, "namespace" | "retentionMs">,
     NonNullable<Definition["worker"]>,
     Pick<StartAppOptions, "graceMs"> {
+  /**
+   * Name of its engine.
+   *
+   * @default {"kv"}
+   */
+  readonly engine?: string;
   /** Time that its handler takes, unless the payload has a `handlerMs` of its own. */
   readonly handlerMs?: number;
   /** Failures that its handler leaves behind: a promise at once, a timer after 300 ms. */

@@ -1,10 +1,11 @@
 /** An app as a user writes one with `defineApp`. Its argument is JSON, see `OwnAppOptions`. */
 import { byRepository, consoleSink, defineApp, forge, runApp, writeLog } from "../../mod.ts";
+import { STORES } from "../_stores.ts";
 import type { OwnAppOptions } from "./_app.ts";
 
 const given: OwnAppOptions = JSON.parse(Deno.args[0]!);
 const { handlerMs = 0, leaves = [], fails = false, isAsync = false } = given;
-const { enqueues = false, mark, marksConsole = false, graceMs } = given;
+const { engine = "kv", enqueues = false, mark, marksConsole = false, graceMs } = given;
 const { namespace, retentionMs, concurrency, leaseMs, pollMs, timeoutMs, retry } = given;
 
 const throwLeft = () => {
@@ -34,6 +35,7 @@ const log = (message: string, id: string) => writeLog(consoleSink, "info", messa
 const app = defineApp({
   name: "own",
   platform: forge({ groupBy: byRepository }),
+  store: STORES[engine]!(),
   resources: ({ db }) => enqueues ? db.enqueue("mine") : undefined,
   routes: () => isAsync ? Promise.resolve() : undefined,
   ...{ namespace, retentionMs, worker: { concurrency, leaseMs, pollMs, timeoutMs, retry } },

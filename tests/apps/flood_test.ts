@@ -1,10 +1,23 @@
 import { assert, assertEquals, assertLess } from "@std/assert";
-import { FORGE_SECRET, forgeDelivery } from "../_deliveries.ts";
+import { until } from "../../dev/harness/until.ts";
+import { forgeDelivery } from "../_deliveries.ts";
+import { withFolder } from "../_folder.ts";
 import { byLength } from "../_length.ts";
 import { testWith } from "../_permissions.ts";
-import { APP_NEEDS, type RunningApp, spawnApp } from "./_app.ts";
+import { envOf, STORES } from "../_stores.ts";
+import { APP_NEEDS, type RunningApp, spawnOwnApp } from "./_app.ts";
+import { deliver } from "./_deliver.ts";
 
-const ENV = { FORGE_WEBHOOK_SECRET: FORGE_SECRET, KV_URL: ":memory:" };
+/** Registers a test of an app, for each engine that its store can have. */
+function testApp(name: string, fn: (app: RunningApp) => Promise<void>): void {
+  for (const engine of Object.keys(STORES)) {
+    testWith(APP_NEEDS, `${name} [${engine}]`, () =>
+      withFolder(async (folder) => {
+        await using app = spawnOwnApp({ engine }, envOf(`${folder}/store.db`));
+        await fn(app);
+      }));
+  }
+}
 
 /** Sends forged deliveries, and returns how often which status was answered. */
 async function forge(app: RunningApp, total: number): Promise<Record<number, number>> {
@@ -33,8 +46,7 @@ function loggedRefusals(app: RunningApp, code: string): number {
 /** Forged deliveries of the flood. */
 const FORGED = byLength(10_000, 3_000);
 
-testWith(APP_NEEDS, `an app sums up ${FORGED} bad signatures, and loses none of them`, async () => {
-  await using app = spawnApp("forge", ENV);
+testApp(`an app sums up ${FORGED} bad signatures, and loses none of them`, async (app) => {
   const counts = await forge(app, FORGED);
   assertEquals(Object.values(counts).reduce((sum, count) => sum + count), FORGED);
   assert(app.count("request") >= 1, "the first ones are written at once");
@@ -44,8 +56,27 @@ testWith(APP_NEEDS, `an app sums up ${FORGED} bad signatures, and loses none of 
   assertEquals(loggedRefusals(app, "RATE_LIMITED"), counts[429]);
 });
 
-testWith(APP_NEEDS, "an app sums up 2,000 health probes, and loses none of them", async () => {
-  await using app = spawnApp("forge", ENV);
+/** Genuine deliveries amid the flood. */
+const GENUINE = byLength(2_000, 500);
+
+testApp(
+  `${GENUINE} deliveries amid twice as many forged ones are handled, each once`,
+  async (app) => {
+    const ids = Array.from({ length: GENUINE }, (_, i) => `d${i}`);
+    const flood = forge(app, 2 * GENUINE);
+    const waiting = ids.values();
+    const send = async () => {
+      for (const id of waiting) assertEquals((await deliver(app, id)).status, 200);
+    };
+    await Promise.all(Array.from({ length: 10 }, send));
+    await flood;
+    await until(() => app.count("end") >= GENUINE, 30_000);
+    const ended = app.lines.filter(({ message }) => message === "end").map(({ id }) => String(id));
+    assertEquals(ended.toSorted(), ids.toSorted());
+  },
+);
+
+testApp("an app sums up 2,000 health probes, and loses none of them", async (app) => {
   const url = await app.url;
   const paths = ["/health", "/health/live", "/health/ready", "/health/ready?x=1"];
   for (let i = 0; i < 500; i++) {

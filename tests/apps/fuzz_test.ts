@@ -3,11 +3,12 @@ import fc from "fast-check";
 import forge from "../../apps/forge.ts";
 import messenger from "../../apps/messenger.ts";
 import { formatLogLine } from "../../core/mod.ts";
-import { type LogRecord, openApp, type OpenAppOptions } from "../../mod.ts";
+import { type App, type LogRecord, openApp, type StoreDefinition } from "../../mod.ts";
 import { foundIn } from "../_canaries.ts";
 import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
 import { fuzzRuns } from "../_fuzz_runs.ts";
 import { byLength } from "../_length.ts";
+import { envOf, STORES } from "../_stores.ts";
 import { forgeRequest, type Fuzzed, messengerRequest } from "./_fuzz.ts";
 
 /** 100,000 take a minute and a half: `deno task fuzz`. */
@@ -45,12 +46,11 @@ async function assertDocumented(request: Request, response: Response): Promise<s
   return body;
 }
 
-/** An app that answers requests out of nowhere, and is watched. */
-async function watch(open: typeof APPS[number][2]) {
+/** An app that answers requests out of nowhere, and is app. */
+async function watch(bot: App, store: StoreDefinition) {
   const written: string[] = [];
   const log = (record: LogRecord) => void written.push(formatLogLine(record));
-  const app = await open({ env: ENV, log });
-  const { store } = app;
+  const app = await openApp(bot, { env: ENV, store, log });
   const next = addresses();
   const [verified, statuses] = [new Set<string>(), new Map<number, number>()];
   return {
@@ -73,7 +73,7 @@ async function watch(open: typeof APPS[number][2]) {
     /** Counts the events, and judges whether each was verified. */
     count: async () => {
       let count = 0;
-      for await (const event of store.list()) {
+      for await (const event of app.store.list()) {
         assert(event.state !== "unreadable", "cannot be read");
         assert(verified.has(event.requestId ?? ""), "stored without a signature");
         count++;
@@ -87,26 +87,24 @@ const ENV = {
   FORGE_WEBHOOK_SECRET: FORGE_SECRET,
   MESSENGER_SECRET_TOKEN: MESSENGER_SECRET,
   MESSENGER_ALLOWED_USERS: "42",
-  KV_URL: ":memory:",
+  ...envOf(":memory:"),
 };
 
-const APPS = [
-  ["apps/forge.ts", forgeRequest, (options: OpenAppOptions<undefined>) => openApp(forge, options)],
-  [
-    "apps/messenger.ts",
-    messengerRequest,
-    (options: OpenAppOptions<undefined>) => openApp(messenger, options),
-  ],
-] as const;
+const APPS = {
+  "apps/forge.ts": { bot: forge, requests: forgeRequest },
+  "apps/messenger.ts": { bot: messenger, requests: messengerRequest },
+};
 
-for (const [name, requests, open] of APPS) {
-  Deno.test(`${name} answers ${RUNS} requests out of nowhere as documented, and stores only what is verified`, async () => {
-    await using app = await watch(open);
-    await fc.assert(fc.asyncProperty(requests, app.send), { numRuns: RUNS });
-    // Else it would not have come far enough to find anything.
-    assertGreater(await app.count(), RUNS / 50);
-    for (const status of [200, 400, 401, 404, 405, 413, 415]) {
-      assertGreater(app.statuses.get(status) ?? 0, RUNS / 1_000, `${status} is hardly tried`);
-    }
-  });
+for (const [name, { bot, requests }] of Object.entries(APPS)) {
+  for (const [engine, storeOf] of Object.entries(STORES)) {
+    Deno.test(`${name} answers ${RUNS} requests out of nowhere as documented, and stores only what is verified [${engine}]`, async () => {
+      await using app = await watch(bot, storeOf());
+      await fc.assert(fc.asyncProperty(requests, app.send), { numRuns: RUNS });
+      // Else it would not have come far enough to find anything.
+      assertGreater(await app.count(), RUNS / 50);
+      for (const status of [200, 400, 401, 404, 405, 413, 415]) {
+        assertGreater(app.statuses.get(status) ?? 0, RUNS / 1_000, `${status} is hardly tried`);
+      }
+    });
+  }
 }

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { until } from "../../dev/harness/until.ts";
-import { exportEvents, importEvents, listNamespaces, openEventStore } from "../../events/mod.ts";
+import { exportEvents, importEvents, openEventStore } from "../../events/mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { testDenokv } from "../events/store/kv/_denokv.ts";
@@ -9,6 +9,7 @@ import { contentOf } from "../events/store/_moving.ts";
 import { memoryStore } from "../events/store/kv/_stores.ts";
 import { repairGroups } from "../events/store/_tidying.ts";
 import { startProcess } from "../processes/_process.ts";
+import { testShared } from "../processes/_shared.ts";
 import { commandLine, ended, startCli } from "./_process.ts";
 
 const NEEDS = ["read", "write", "run", "env", "net"] as const;
@@ -107,26 +108,20 @@ testWith(
     }),
 );
 
-testWith(
-  NEEDS,
-  "what is imported into the KV of an app that runs is handled there, once",
-  () =>
-    withFolder(async (folder) => {
-      await using sut = await memoryStore();
-      const ids = Array.from({ length: 200 }, (_, i) => `d${i}`);
-      for (const id of ids) {
-        await sut.store.accept({ ...delivery(id, "{}", "key"), intake: "forge" });
-      }
-      const kvPath = `${folder}/kv.db`;
-      await using app = await startProcess({ kv: kvPath });
-      assertEquals(await app.deliver("first"), 200);
-      await until(() => app.count("end", "first") === 1, 20_000);
-      using kv = await Deno.openKv(kvPath);
-      const [namespace] = await listNamespaces(kv);
-      const store = await openEventStore(kv, { namespace: namespace! });
-      const { imported } = await importEvents(store, exportEvents(sut.store));
-      assertEquals(imported, ids.length);
-      await until(() => ids.every((id) => app.count("end", id) >= 1), 20_000);
-      for (const id of ids) assertEquals(app.count("start", id), 1);
-    }),
+testShared(
+  "what is imported into the store of an app that runs is handled there, once",
+  async ({ at, place }) => {
+    await using sut = await memoryStore();
+    const ids = Array.from({ length: 200 }, (_, i) => `d${i}`);
+    for (const id of ids) {
+      await sut.store.accept({ ...delivery(id, "{}", "key"), intake: "forge" });
+    }
+    await using app = await startProcess({ at });
+    assertEquals(await app.deliver("first"), 200);
+    await until(() => app.count("end", "first") === 1, 20_000);
+    const { imported } = await importEvents(await place.open(), exportEvents(sut.store));
+    assertEquals(imported, ids.length);
+    await until(() => ids.every((id) => app.count("end", id) >= 1), 20_000);
+    for (const id of ids) assertEquals(app.count("start", id), 1);
+  },
 );

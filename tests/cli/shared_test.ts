@@ -1,31 +1,33 @@
 import { assert, assertEquals } from "@std/assert";
-import { withFolder } from "../_folder.ts";
-import { testWith } from "../_permissions.ts";
 import { until } from "../../dev/harness/until.ts";
+import type { StoreAddress } from "../events/store/engines/_engine.ts";
 import { type AppProcess, startProcess } from "../processes/_process.ts";
-import { testDenokv } from "../events/store/kv/_denokv.ts";
+import { testShared } from "../processes/_shared.ts";
 import { runHere } from "./_cli.ts";
-
-const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => `d${i}`);
 
 /** Runs the tool and reads its JSON. */
 type Cli = (...args: string[]) => Promise<Record<string, unknown>[]>;
 
-/** Runs a test on each KV that the tool can share with an app. */
-function testShared(name: string, fn: (kv: string, cli: Cli) => Promise<void>): void {
-  const test = (kv: string) =>
-    fn(kv, async (...args) => {
-      const { out } = await runHere(["events", ...args, "--json", "--kv", kv]);
+/** Registers a test of the tool beside an app, for each store that they can share. */
+function testTool(name: string, fn: (at: StoreAddress, cli: Cli) => Promise<void>): void {
+  testShared(name, async ({ at, place: { path } }) => {
+    await fn(at, async (...args) => {
+      const { out } = await runHere([
+        "events",
+        ...args,
+        "--json",
+        "--store",
+        `${at.engine}:${path}`,
+      ]);
       return out.map((line) => JSON.parse(line));
     });
-  testWith(NEEDS, `${name} [file]`, () => withFolder((folder) => test(`${folder}/kv.db`)));
-  testDenokv(NEEDS, `${name} [denokv]`, test);
+  }, { isRemoteToo: true });
 }
 
-testShared("the tool looks at the events of an app that handles them", async (kv, cli) => {
-  await using app = await startProcess({ kv, handlerMs: 60_000 });
+testTool("the tool looks at the events of an app that handles them", async (at, cli) => {
+  await using app = await startProcess({ at, handlerMs: 60_000 });
   assertEquals(await app.deliver("d1"), 200);
   await until(() => app.count("start", "d1") === 1, 20_000);
   const [listed] = await cli("list", "--state", "running", "--type", "push");
@@ -34,8 +36,8 @@ testShared("the tool looks at the events of an app that handles them", async (kv
   assertEquals((await cli("stats"))[0]!.running, 1);
 });
 
-testShared("what the tool cancels is aborted in the app, and replayed there", async (kv, cli) => {
-  await using app = await startProcess({ kv, handlerMs: 3_000, leaseMs: 1_000 });
+testTool("what the tool cancels is aborted in the app, and replayed there", async (at, cli) => {
+  await using app = await startProcess({ at, handlerMs: 3_000, leaseMs: 1_000 });
   await app.deliver("d1");
   await until(() => app.count("start", "d1") === 1, 20_000);
   assertEquals(await cli("cancel", "d1"), [{ cancelled: 1, left: [] }]);
@@ -45,8 +47,8 @@ testShared("what the tool cancels is aborted in the app, and replayed there", as
   await until(() => app.count("start", "d1") === 2, 20_000);
 });
 
-testShared("what the tool purges the app takes as new", async (kv, cli) => {
-  await using app = await startProcess({ kv });
+testTool("what the tool purges the app takes as new", async (at, cli) => {
+  await using app = await startProcess({ at });
   await app.deliver("d1");
   await until(() => app.count("end", "d1") === 1, 20_000);
   await until(async () => (await cli("purge", "d1", "--yes"))[0]!.purged === 1, 20_000);
@@ -58,10 +60,10 @@ async function deliverAll(app: AppProcess, ids: readonly string[]): Promise<void
   for (const id of ids) assertEquals(await app.deliver(id), 200);
 }
 
-testShared(
+testTool(
   "nothing is lost while the tool cancels and replays all, over and over",
-  async (kv, cli) => {
-    await using app = await startProcess({ kv, handlerMs: 20, leaseMs: 1_000 });
+  async (at, cli) => {
+    await using app = await startProcess({ at, handlerMs: 20, leaseMs: 1_000 });
     const ids = numbered(80);
     let delivered = false;
     const delivering = deliverAll(app, ids).finally(() => delivered = true);

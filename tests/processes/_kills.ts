@@ -1,25 +1,7 @@
 import type { EventRecord, EventStore } from "../../mod.ts";
 import { byLength } from "../_length.ts";
 import { until } from "../../dev/harness/until.ts";
-import type { Place } from "../events/store/engines/_engine.ts";
-import { ENGINES } from "../events/store/engines/mod.ts";
-import { testWith } from "../_permissions.ts";
-import { type AppProcess, type StartOptions, startProcess, type StoreAddress } from "./_process.ts";
-
-const NEEDS = ["net", "read", "write", "run", "env"] as const;
-
-/** Registers a test of processes that share a store, once for each engine. */
-export function testShared(
-  name: string,
-  fn: (at: StoreAddress, place: Place) => Promise<void>,
-): void {
-  for (const engine of ENGINES) {
-    testWith(NEEDS, `${name} [${engine.name}]`, async () => {
-      await using place = await engine.shared.open();
-      await fn({ engine: engine.name, address: place.address! }, place);
-    }, engine.shared.missing);
-  }
-}
+import { type AppProcess, type StartOptions, startProcess } from "./_process.ts";
 
 /** Starts an app, sends it deliveries, kills it in the midst, and notes the ids sent and acknowledged. */
 export async function killSending(

@@ -1,18 +1,10 @@
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { deliver } from "../apps/_deliver.ts";
-import { addressOf, KV } from "../events/store/engines/kv.ts";
+import type { StoreAddress } from "../events/store/engines/_engine.ts";
 
 /** Payload of what is delivered. */
 const BODY = JSON.stringify({ ref: "refs/heads/main" });
-
-/** Address of a store. */
-export interface StoreAddress {
-  /** Name of its engine. */
-  readonly engine: string;
-  /** Its place, as the engine's fixture names it. */
-  readonly address: string;
-}
 
 /** Options of the app in `_app.ts`. */
 export interface ProcessOptions {
@@ -46,17 +38,14 @@ export interface AppProcess extends RunningApp {
   signal(signal: Deno.Signal): void;
 }
 
-/** Options that an app is started with: the path or URL of a KV stands for a store in it. */
-export type StartOptions =
-  & Omit<ProcessOptions, "secret" | "at">
-  & ({ readonly at: StoreAddress } | { readonly kv: string });
+/** Options that an app is started with. */
+export type StartOptions = Omit<ProcessOptions, "secret">;
 
 /** Starts an app, with flags of Deno, and waits until it listens. */
 export async function startProcess(
-  started: StartOptions,
+  options: StartOptions,
   ...flags: string[]
 ): Promise<AppProcess> {
-  const options = "at" in started ? started : { ...started, at: inKv(started.kv) };
   const app = startApp({
     script: new URL("./_app.ts", import.meta.url),
     args: [JSON.stringify({ ...options, secret: FORGE_SECRET })],
@@ -67,8 +56,4 @@ export async function startProcess(
     deliver: (id: string) => deliver(app, id, BODY).then(({ status }) => status, () => undefined),
     signal: (signal: Deno.Signal) => app.process.kill(signal),
   });
-}
-
-function inKv(path: string): StoreAddress {
-  return { engine: KV.name, address: addressOf(path) };
 }

@@ -2,15 +2,19 @@
  * Schedules in a process of its own. Its argument is JSON, see `ScheduleProcess`. It logs each slot that is
  * handled.
  */
-import { consoleSink, defineApp, github, openApp, openEventStore, startWorker } from "../../mod.ts";
+import { consoleSink, defineApp, github, openApp, startWorker } from "../../mod.ts";
 import { writeLog } from "../../core/mod.ts";
 import { loadCron, Scheduler } from "../../events/schedules/mod.ts";
 import { TestClock } from "../../testing/_test_clock.ts";
+import { envOf, STORES } from "../_stores.ts";
+import { openAt } from "../events/store/engines/mod.ts";
+import type { StoreAddress } from "../events/store/engines/_engine.ts";
 
 /** Options of the process. */
 export interface ScheduleProcess {
-  /** Path of its KV. */
-  readonly kv: string;
+  readonly at: StoreAddress;
+  /** Path or URL of its database. */
+  readonly path: string;
   /** Makes it an app with a schedule of each minute, whose clock reaches a full one in so many milliseconds. */
   readonly minuteInMs?: number;
   /** Makes the app's clock pass that minute once it is open, so that no timer is set for it. */
@@ -27,29 +31,28 @@ const log = (message: string, fields: Record<string, unknown>) =>
   writeLog(consoleSink, "info", message, fields);
 
 if (options.minuteInMs === undefined) await tickAll(options);
-else await runApp(options.minuteInMs);
+else await runApp(options, options.minuteInMs);
 
-async function runApp(minuteInMs: number): Promise<void> {
+async function runApp({ at, path, jumps }: ScheduleProcess, minuteInMs: number): Promise<void> {
   const now = Date.now();
   const clock = new TestClock();
   clock.advance(60_000 - now % 60_000 + 60_000 - minuteInMs);
-  const bot = defineApp({ name: "events", platform: github() });
+  const bot = defineApp({ name: "events", platform: github(), store: STORES[at.engine]!() });
   bot.schedule("digest", "* * * * *", ({ payload }) => {
     log("slot", { id: payload.at, lateMs: Date.now() - Date.parse(payload.at) });
   });
   const secret = { GITHUB_WEBHOOK_SECRET: "It's a Secret to Everybody" };
-  const env = { ...secret, ...Deno.env.toObject(), KV_URL: options.kv };
+  const env = { ...secret, ...Deno.env.toObject(), ...envOf(path) };
   const app = await openApp(bot, { env, log: consoleSink });
-  if (!options.jumps) return;
+  if (!jumps) return;
   // Begun, with the timer set.
-  while ((await app.db.get(["events", "cron", "digest"])).value === null);
+  while ((await app.store.scheduleNotes.read("digest")).value === undefined);
   await new Promise((resolve) => setTimeout(resolve, 200));
   clock.advance(minuteInMs);
 }
 
-async function tickAll({ kv: path, ticks = [], dies }: ScheduleProcess): Promise<void> {
-  const kv = await Deno.openKv(path);
-  const store = await openEventStore(kv);
+async function tickAll({ at, ticks = [], dies }: ScheduleProcess): Promise<void> {
+  const { store } = await openAt(at);
   const times = (await loadCron())("test", "0 * * * *", "UTC");
   const schedule = { name: "digest", expression: "0 * * * *", timeZone: "UTC", times };
   const { scheduleNotes: notes } = store;

@@ -1,16 +1,16 @@
 /**
  * An app in a process of its own that uses all that a store keeps: groups, batches, waits, states, effects and
- * events of its own. Its argument is JSON: the KV, the secret and the length of a lease.
+ * events of its own. Its argument is JSON: the address of the store, the secret and the length of a lease.
  */
 import {
   bindEnv,
   consoleSink,
   createBaseApp,
   type Delivery,
-  openEventStore,
   startWorker,
   writeLog,
 } from "../../mod.ts";
+import { openAt } from "../events/store/engines/mod.ts";
 import { forgeIntake } from "../webhook/_intakes.ts";
 
 /** A payload: what its handler does. */
@@ -27,12 +27,12 @@ export interface Work {
   readonly emits?: boolean;
 }
 
-const { kv: url, secret, leaseMs } = JSON.parse(Deno.args[0]!);
+const { at, secret, leaseMs } = JSON.parse(Deno.args[0]!);
 
 const log = (message: string, fields: Record<string, unknown>) =>
   writeLog(consoleSink, "info", message, fields);
 
-const store = await openEventStore(await Deno.openKv(url));
+const { store } = await openAt(at);
 const app = createBaseApp({ name: "process", logger: false });
 const groupBy = ({ payload }: Delivery) => {
   const { group, quiet } = payload as unknown as Work;

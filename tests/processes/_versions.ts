@@ -2,10 +2,9 @@
  * A version of a bot in a process of its own. Its arguments are the types of events that it handles. It logs each
  * event that is handled. The variable STORE names its engine.
  */
-import { defineApp, forge, kv, runApp, sqlite, type StoreDefinition } from "../../mod.ts";
+import { defineApp, forge, runApp } from "../../mod.ts";
 import { writeLog } from "../../core/mod.ts";
-
-const STORES: Record<string, () => StoreDefinition<unknown, unknown>> = { kv, sqlite };
+import { STORES } from "../_stores.ts";
 
 const bot = defineApp({
   name: "rolling",

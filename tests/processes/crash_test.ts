@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertGreaterOrEqual } from "@std/assert";
 import { byLength } from "../_length.ts";
 import { until } from "../../dev/harness/until.ts";
-import type { Place } from "../events/store/engines/_engine.ts";
-import { killSending, lostAndInvented, testShared } from "./_kills.ts";
-import { startProcess, type StoreAddress } from "./_process.ts";
+import { killSending, lostAndInvented } from "./_kills.ts";
+import { startProcess } from "./_process.ts";
+import { type SharedStore, testShared } from "./_shared.ts";
 
 const KILLS = byLength(20, 3);
 const ACKNOWLEDGED = byLength(20_000, 500);
@@ -12,9 +12,7 @@ const LEASE_MS = 2_000;
 
 /** Kills apps under load, and checks that what they have acknowledged is done. */
 async function killUnderLoad(
-  { at, place, kills, atLeast, groups }: {
-    readonly at: StoreAddress;
-    readonly place: Place;
+  { at, place, kills, atLeast, groups }: Pick<SharedStore, "at" | "place"> & {
     readonly kills: number;
     readonly atLeast: number;
     readonly groups?: number;
@@ -33,18 +31,21 @@ async function killUnderLoad(
   assertEquals(together, groups !== undefined);
 }
 
-testShared(`no acknowledged event is lost over ${KILLS} kills under load`, async (at, place) => {
-  await killUnderLoad({ at, place, kills: KILLS, atLeast: ACKNOWLEDGED });
-});
+testShared(
+  `no acknowledged event is lost over ${KILLS} kills under load`,
+  async ({ at, place }) => {
+    await killUnderLoad({ at, place, kills: KILLS, atLeast: ACKNOWLEDGED });
+  },
+);
 
 testShared(
   `no event that is handled with others is lost over ${KILLS} kills`,
-  async (at, place) => {
+  async ({ at, place }) => {
     await killUnderLoad({ at, place, kills: KILLS, atLeast: byLength(5_000, 300), groups: 8 });
   },
 );
 
-testShared("an event whose process was killed is taken over by another", async (at) => {
+testShared("an event whose process was killed is taken over by another", async ({ at }) => {
   const options = { at, leaseMs: LEASE_MS, handlerMs: 60_000 };
   await using first = await startProcess(options);
   assertEquals(await first.deliver("d1"), 200);
@@ -56,7 +57,7 @@ testShared("an event whose process was killed is taken over by another", async (
   await until(() => second.count("end", "d1") === 1, LEASE_MS + pollMs + 10_000);
 });
 
-testShared("a process that was frozen past its lease settles nothing", async (at, place) => {
+testShared("a process that was frozen past its lease settles nothing", async ({ at, place }) => {
   await using frozen = await startProcess({ at, leaseMs: 3_000, handlerMs: 700 });
   assertEquals(await frozen.deliver("d1"), 200);
   await until(() => frozen.count("start", "d1") === 1, 20_000);
@@ -79,7 +80,7 @@ testShared("a process that was frozen past its lease settles nothing", async (at
 
 testShared(
   "a second process that starts does not start what the first handles",
-  async (at) => {
+  async ({ at }) => {
     const options = { at, leaseMs: 1_500, handlerMs: 4_000 };
     await using first = await startProcess(options);
     assertEquals(await first.deliver("d1"), 200);

@@ -1,8 +1,9 @@
 import { assertEquals, assertGreaterOrEqual } from "@std/assert";
 import type { EventRecord } from "../../mod.ts";
 import { byLength } from "../_length.ts";
-import { killSending, testShared, untilSettled } from "./_kills.ts";
+import { killSending, untilSettled } from "./_kills.ts";
 import { startProcess } from "./_process.ts";
+import { testShared } from "./_shared.ts";
 
 const KILLS = byLength(12, 3);
 const EMITS = 3;
@@ -10,7 +11,7 @@ const EMITS = 3;
 /** Each delivery makes five events. */
 const CONNECTIONS = byLength(4, 2);
 
-testShared(`no emitted event is lost or doubled over ${KILLS} kills`, async (at, place) => {
+testShared(`no emitted event is lost or doubled over ${KILLS} kills`, async ({ at, place }) => {
   const options = { at, leaseMs: 4_000, emits: EMITS };
   const [sent, acknowledged] = [new Set<string>(), new Set<string>()];
   for (let kills = 0; kills < KILLS; kills++) {

@@ -1,5 +1,4 @@
 import { assertEquals, assertGreaterOrEqual, assertStringIncludes } from "@std/assert";
-import { openEventStore } from "../../mod.ts";
 import {
   appCommand,
   type AppOptions,
@@ -8,15 +7,12 @@ import {
 } from "../../dev/harness/start_app.ts";
 import { until } from "../../dev/harness/until.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
-import { withFolder } from "../_folder.ts";
 import { byLength } from "../_length.ts";
-import { testTwoDenos } from "../_other_deno.ts";
 import { deliver } from "../apps/_deliver.ts";
-import { ACCESS_TOKEN, denokvPath, startDenokv } from "../events/store/kv/_denokv.ts";
 import { untilSettled } from "./_kills.ts";
+import type { StoreAddress } from "../events/store/engines/_engine.ts";
+import { type SharedStore, testTwoDenos } from "./_shared.ts";
 import type { Work } from "./_two_denos.ts";
-
-const NEEDS = ["net", "read", "write", "run", "env"] as const;
 
 /** Groups of each kind, and events of each group. */
 const [GROUPS, EVENTS] = [2, byLength(100, 25)];
@@ -30,9 +26,9 @@ const KINDS: Readonly<Record<string, Partial<Work>>> = {
   emits: { emits: true },
 };
 
-function start(deno: string, kv: string): RunningApp {
+function start(deno: string, at: StoreAddress): RunningApp {
   const script = new URL("./_two_denos.ts", import.meta.url);
-  const args = [JSON.stringify({ kv, secret: FORGE_SECRET, leaseMs: LEASE_MS })];
+  const args = [JSON.stringify({ at, secret: FORGE_SECRET, leaseMs: LEASE_MS })];
   const options: AppOptions = { script, args, deno, flags: ["-A", "--unstable-kv"] };
   return startApp(options);
 }
@@ -87,11 +83,11 @@ function assertInOrder(handled: readonly Handled[], group: string, count: number
 const groupsOf = (kind: string) => Array.from({ length: GROUPS }, (_, i) => `${kind}${i}`);
 
 /** Sends load while a new version of Deno comes, the old one is killed, and comes back. */
-async function upgradeAndBack(other: string, kvUrl: string): Promise<void> {
+async function upgradeAndBack({ at, place }: SharedStore, other: string): Promise<void> {
   const all: RunningApp[] = [];
   const running: RunningApp[] = [];
   const begin = async (deno: string) => {
-    const app = start(deno, kvUrl);
+    const app = start(deno, at);
     all.push(app);
     await app.url;
     running.push(app);
@@ -118,8 +114,7 @@ async function upgradeAndBack(other: string, kvUrl: string): Promise<void> {
     running.splice(running.indexOf(upgraded), 1);
     await upgraded.stop();
     await sending;
-    using kv = await Deno.openKv(kvUrl);
-    const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
+    const store = await place.open({ log: () => {} });
     await untilSettled(store);
     for (const { group } of groups) {
       assertInOrder(handledBy(all), group, EVENTS);
@@ -140,19 +135,16 @@ async function upgradeAndBack(other: string, kvUrl: string): Promise<void> {
 }
 
 testTwoDenos(
-  NEEDS,
   "an upgrade of Deno and back, with a kill, loses and reorders nothing",
-  (other) =>
-    withFolder(async (folder) => {
-      await upgradeAndBack(other, `${folder}/kv.db`);
-    }),
+  upgradeAndBack,
+  { isRemoteToo: true },
 );
 
-/** Runs the tool with one Deno, on the KV of an app that another one runs. */
-async function tool(deno: string, kv: string, ...args: string[]): Promise<string> {
+/** Runs the tool with one Deno, on the database of an app that another one runs. */
+async function tool(deno: string, database: string, ...args: string[]): Promise<string> {
   const script = new URL("../../cli/main.ts", import.meta.url);
   const flags = ["-A", "--unstable-kv"];
-  const options = { script, args: ["events", ...args, "--kv", kv], deno, flags };
+  const options = { script, args: ["events", ...args, "--store", database], deno, flags };
   const { success, stdout, stderr } = await appCommand(options).output();
   const text = new TextDecoder().decode(stdout);
   if (!success) throw new Error(`${args[0]} failed: ${text}${new TextDecoder().decode(stderr)}`);
@@ -162,10 +154,13 @@ async function tool(deno: string, kv: string, ...args: string[]): Promise<string
 const WORK: Work = { group: "g", number: 0 };
 
 /** Does with the tool of one Deno all that changes what the app of the other one handles. */
-async function operate(appDeno: string, toolDeno: string, folder: string): Promise<void> {
-  const kv = `${folder}/kv.db`;
-  const run = (...args: string[]) => tool(toolDeno, kv, ...args);
-  await using app = start(appDeno, kv);
+async function operate(
+  { at, place: { path } }: SharedStore,
+  appDeno: string,
+  toolDeno: string,
+): Promise<void> {
+  const run = (...args: string[]) => tool(toolDeno, `${at.engine}:${path}`, ...args);
+  await using app = start(appDeno, at);
   await app.url;
   const handled = () => app.count("handled");
   await send([app], "waits", { ...WORK, waits: true });
@@ -188,16 +183,15 @@ async function operate(appDeno: string, toolDeno: string, folder: string): Promi
   await until(() => handled() === 3, 20_000);
   assertEquals((await run("doctor")).includes("unreadable"), false);
   // An export of one is imported by the other.
-  await run("export", "--file", `${folder}/events.ndjson`);
-  const copy = ["--kv", `${folder}/copy.db`, "--create", "--namespace", "events"];
-  const file = ["--file", `${folder}/events.ndjson`];
-  await tool(appDeno, `${folder}/copy.db`, "import", ...file, ...copy.slice(2));
-  const list = async (deno: string, kv: string) => await tool(deno, kv, "list", "--json");
-  assertEquals((await list(toolDeno, `${folder}/copy.db`)).split("\n").length, 5);
+  const file = ["--file", `${path}.ndjson`];
+  await run("export", ...file);
+  const copy = `${at.engine}:${path}-copy`;
+  await tool(appDeno, copy, "import", ...file, "--create", "--namespace", "events");
+  assertEquals((await tool(toolDeno, copy, "list", "--json")).split("\n").length, 5);
   // A message that waits in the queue when the app starts is in the format of the tool's Deno.
   await app.stop();
   await run("emit", "jobs", "item", '{"group":"g","number":4}');
-  await using again = start(appDeno, kv);
+  await using again = start(appDeno, at);
   await until(() => again.count("emitted") === 1, 20_000);
   await again.stop();
   assertEquals(again.lines.filter(({ level }) => level !== "info"), []);
@@ -206,20 +200,10 @@ async function operate(appDeno: string, toolDeno: string, folder: string): Promi
 for (const isOld of [true, false]) {
   const [app, its] = isOld ? ["older", "newer"] : ["newer", "older"];
   testTwoDenos(
-    NEEDS,
     `the tool on the ${its} Deno works on the app of the ${app} one`,
-    (other) =>
-      withFolder(async (folder) => {
-        const denos = [other, Deno.execPath()] as const;
-        await operate(denos[isOld ? 0 : 1], denos[isOld ? 1 : 0], folder);
-      }),
+    (shared, other) => {
+      const [older, newer] = [other, Deno.execPath()];
+      return isOld ? operate(shared, older, newer) : operate(shared, newer, older);
+    },
   );
-}
-
-if (denokvPath() !== undefined) {
-  testTwoDenos(NEEDS, "an upgrade of Deno and back loses nothing on a remote KV", async (other) => {
-    await using server = await startDenokv();
-    Deno.env.set("DENO_KV_ACCESS_TOKEN", ACCESS_TOKEN);
-    await upgradeAndBack(other, server.url);
-  });
 }

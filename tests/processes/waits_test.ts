@@ -1,8 +1,8 @@
 import { assertEquals } from "@std/assert";
 import { byLength } from "../_length.ts";
 import { until } from "../../dev/harness/until.ts";
-import { testShared } from "./_kills.ts";
 import { startProcess } from "./_process.ts";
+import { testShared } from "./_shared.ts";
 
 const KILLS = byLength(12, 3);
 const EVENTS = byLength(2_000, 300);
@@ -10,7 +10,7 @@ const LEASE_MS = 2_000;
 
 testShared(
   `each wait has one result over ${KILLS} kills between park and wake`,
-  async (at, place) => {
+  async ({ at, place }) => {
     const options = { at, leaseMs: LEASE_MS, waits: true };
     const store = await place.open({ log: () => {} });
     const ids = Array.from({ length: EVENTS }, (_, i) => `e${i}`);

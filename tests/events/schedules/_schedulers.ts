@@ -2,7 +2,6 @@ import type { LogRecord } from "../../../core/mod.ts";
 import { loadCron, Scheduler } from "../../../events/schedules/mod.ts";
 import type { SchedulerOptions } from "../../../events/schedules/scheduler.ts";
 import type { MissedSlots } from "../../../events/schedules/slots.ts";
-import type { StoreUnderTest } from "../store/kv/_stores.ts";
 
 const timesOf = await loadCron();
 
@@ -16,7 +15,7 @@ export interface SchedulerOfTest {
 
 /** Makes a scheduler with one schedule, whose ticks the test makes, and the log of it. */
 export function schedulerOf(
-  { store }: Pick<StoreUnderTest, "store">,
+  { store }: Pick<SchedulerOptions, "store">,
   { expression = "0 * * * *", missed = "last", name = "digest", count }: SchedulerOfTest = {},
 ): { scheduler: Scheduler; logs: LogRecord[] } {
   const logs: LogRecord[] = [];

@@ -6,10 +6,10 @@ import {
   type WorkerOptions,
 } from "../../../events/mod.ts";
 import { testWith } from "../../_permissions.ts";
-import { ENGINES } from "../store/engines/mod.ts";
 import { later } from "../store/_events.ts";
 import type { SimulatedPlace } from "./_simulated_place.ts";
 import { Simulation } from "./_simulation.ts";
+import { SIMULATED } from "./_worker.ts";
 
 /** A process with a worker. */
 export interface WorkingProcess {
@@ -27,12 +27,9 @@ export interface Processes {
   start(handler: EventHandler, options?: WorkerOptions): Promise<WorkingProcess>;
 }
 
-/** Settings of a process in which nothing goes wrong by itself. */
-const SOUND = { faultRate: 0, repeatRate: 0 } as const;
-
 /** Registers a test for each engine. Its clock turns by itself. */
 export function testProcesses(name: string, test: (processes: Processes) => Promise<void>): void {
-  for (const engine of ENGINES) {
+  for (const engine of SIMULATED) {
     testWith(engine.shared.needs, `${name} [${engine.name}]`, async () => {
       using simulation = new Simulation(1);
       await using place = await engine.openSimulated(simulation);
@@ -42,12 +39,12 @@ export function testProcesses(name: string, test: (processes: Processes) => Prom
 }
 
 async function running(place: SimulatedPlace, test: (processes: Processes) => Promise<void>) {
-  const { store } = await place.process(SOUND);
+  const { store } = await place.process();
   await using stack = new AsyncDisposableStack();
   await test({
     ...{ place, store },
     async start(handler, options) {
-      const { store, cut: die } = await place.process(SOUND);
+      const { store, cut: die } = await place.process();
       const log = () => {};
       const worker = startWorker(store, handler, { log, leaseMs: 1_000, pollMs: 20, ...options });
       stack.defer(() => worker.stop({ graceMs: 0 }));

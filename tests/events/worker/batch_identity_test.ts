@@ -153,7 +153,7 @@ testProcesses("a batch that is replayed after it was done has another key", asyn
   const seen: Seen[] = [];
   const { place } = processes;
   const keepPayloads = { forMs: 60_000, maxBytes: 1_000 };
-  const { store } = await place.process({ faultRate: 0, repeatRate: 0, keepPayloads });
+  const { store } = await place.process({ keepPayloads });
   await acceptAll({ ...processes, store }, ["a", "b"]);
   const worker = startWorker(store, noting(seen, () => {}), { log: () => {}, pollMs: 20 });
   await settled(store, "a", "b");

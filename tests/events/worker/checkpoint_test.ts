@@ -1,46 +1,48 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { failingOnce, type Fault, withOperations } from "../../../dev/harness/faulty_kv.ts";
-import { GiveUpError, type KvCommit, openEventStore } from "../../../events/mod.ts";
-import type { LogRecord } from "../../../middleware/mod.ts";
+import { type Fault, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import {
-  asyncEffects,
-  createKvRouter,
-  type KvContext,
-  type KvHandler,
-} from "../../_kv_handlers.ts";
-import { memoryStore } from "../store/kv/_stores.ts";
-import { handle, type OpenedStore, simulated, stealLease, until } from "./_worker.ts";
+  type CommitEffects,
+  type EventHandler,
+  GiveUpError,
+  openEventStore,
+} from "../../../events/mod.ts";
+import { createKvRouter, type KvHandler } from "../../_kv_handlers.ts";
+import { testFailing, testStoreOnce } from "../store/contract/_contract.ts";
+import { memoryStore, type StoreUnderTest } from "../store/kv/_stores.ts";
+import { handle, type OpenedStore, stealLease, testSimulated, until } from "./_worker.ts";
+
+/** Adds to the count. */
+const countOne = ({ place: { effects } }: OpenedStore) => effects.add("count", 1);
 
 const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-Deno.test("checkpoint() keeps what is done for the next attempt, its effects once", async () => {
-  await using sut = await memoryStore();
-  const seen: (readonly string[])[] = [];
-  await handle(sut, async ({ attempt }, { progress, checkpoint }) => {
-    seen.push(progress);
-    if (!progress.includes("a")) await checkpoint("a", (commit) => commit.sum(["count"], 1n));
-    if (attempt < 3) throw new Error("not yet");
-  });
-  assertEquals(seen, [[], ["a"], ["a"]]);
-  assertEquals((await sut.kv.get<Deno.KvU64>(["count"])).value?.value, 1n);
-  assertEquals((await sut.store.get("d1"))?.state, "done");
-});
-
-Deno.test(
-  "checkpoint() goes together with the renewals of a long handler",
-  simulated(async (sut) => {
-    const handler: KvHandler = async (_event, { checkpoint, signal }) => {
-      for (let i = 0; i < 20; i++) {
-        await Promise.all([checkpoint(`a${i}`), checkpoint(`b${i}`), later(50)]);
-      }
-      assertEquals(signal.aborted, false);
-    };
-    const records = await handle(sut, handler, { leaseMs: 600 });
-    const { state, attempt, progress } = (await sut.store.get("d1"))!;
-    assertEquals([state, attempt, progress?.length], ["done", 1, 40]);
-    assertEquals(records.map(({ message }) => message), ["event handled"]);
-  }),
+testStoreOnce(
+  "checkpoint() keeps what is done for the next attempt, its effects once",
+  async (sut) => {
+    const seen: (readonly string[])[] = [];
+    await handle(sut, async ({ attempt }, { progress, checkpoint }) => {
+      seen.push(progress);
+      if (!progress.includes("a")) await checkpoint("a", countOne(sut));
+      if (attempt < 3) throw new Error("not yet");
+    });
+    assertEquals(seen, [[], ["a"], ["a"]]);
+    assertEquals(await sut.place.effects.get("count"), 1);
+    assertEquals((await sut.store.get("d1"))?.state, "done");
+  },
 );
+
+testSimulated("checkpoint() goes together with the renewals of a long handler", async (sut) => {
+  const handler: EventHandler = async (_event, { checkpoint, signal }) => {
+    for (let i = 0; i < 20; i++) {
+      await Promise.all([checkpoint(`a${i}`), checkpoint(`b${i}`), later(50)]);
+    }
+    assertEquals(signal.aborted, false);
+  };
+  const records = await handle(sut, handler, { leaseMs: 600 });
+  const { state, attempt, progress } = (await sut.store.get("d1"))!;
+  assertEquals([state, attempt, progress?.length], ["done", 1, 40]);
+  assertEquals(records.map(({ message }) => message), ["event handled"]);
+});
 
 Deno.test("checkpoint() rejects once the event is another's, and its effects are not committed", async () => {
   await using sut = await memoryStore();
@@ -56,105 +58,98 @@ Deno.test("checkpoint() rejects once the event is another's, and its effects are
   assertEquals((await sut.kv.get(["a"])).value, null);
 });
 
-Deno.test("checkpoint() rejects when its effects cannot be committed, and the lease is kept", async () => {
-  await using sut = await memoryStore();
-  await sut.kv.set(["taken"], 1);
-  await handle(sut, async ({ attempt }, { checkpoint }) => {
-    if (attempt > 1) throw new GiveUpError("It has failed before");
-    const taken = { key: ["taken"], versionstamp: null };
-    await assertRejects(() => checkpoint("a", (commit) => commit.check(taken)), Error, "check");
-    await assertRejects(
-      () => checkpoint("a", asyncEffects(async () => await Promise.resolve())),
-      TypeError,
-      "synchronous",
-    );
-    await checkpoint("b");
-  });
-  const { state, attempt, progress } = (await sut.store.get("d1"))!;
-  assertEquals([state, attempt, progress], ["done", 1, ["b"]]);
-});
+testStoreOnce(
+  "checkpoint() rejects when its effects cannot be committed, and the lease is kept",
+  async (sut) => {
+    const { place: { effects } } = sut;
+    const later = (async () => await Promise.resolve()) as unknown as CommitEffects;
 
-const countOne = (commit: KvCommit) => commit.sum(["count"], 1n);
+    await handle(sut, async ({ attempt }, { checkpoint }) => {
+      if (attempt > 1) throw new GiveUpError("It has failed before");
+      await assertRejects(() => checkpoint("a", effects.refused()), Error, effects.refusal);
+      await assertRejects(() => checkpoint("a", later), TypeError, "synchronous");
+      await checkpoint("b");
+    });
+    const { state, attempt, progress } = (await sut.store.get("d1"))!;
+    assertEquals([state, attempt, progress], ["done", 1, ["b"]]);
+  },
+);
 
 /** Reads the attempt and progress of the event that is done, and the count of its effects. */
-async function standing({ kv, store }: OpenedStore) {
+async function standing({ place: { effects }, store }: OpenedStore) {
   const [event] = await Array.fromAsync(store.list({ state: "done" }));
-  const count = (await kv.get<Deno.KvU64>(["count"])).value?.value;
+  const count = await effects.get("count");
   return { attempt: event?.attempt, progress: event?.progress, count };
 }
 
-/** Handles an event on a KV of which one commit fails, by a handler that is told to arm that. */
-async function handleOnFailing(
-  fault: Fault,
-  sut: OpenedStore,
-  handler: (context: KvContext, arm: () => void) => Promise<void>,
-): Promise<LogRecord[]> {
-  const failing = failingOnce(sut.kv, fault);
-  const store = await openEventStore(failing.kv);
-  return await handle({ ...sut, store }, (_event, context) => handler(context, failing.arm));
-}
+testFailing(
+  "after",
+  "checkpoint() whose answer was lost is noted once, and the lease is kept",
+  async ({ failing, ...sut }) => {
+    const records = await handle(failing, async (_event, { checkpoint }) => {
+      failing.arm();
+      await checkpoint("a", countOne(sut));
+      await checkpoint("b", countOne(sut));
+    });
+    assertEquals(await standing(sut), { attempt: 1, progress: ["a", "b"], count: 2 });
+    assertEquals(records.map(({ message }) => message), ["event handled"]);
+  },
+);
 
-Deno.test("checkpoint() whose answer was lost is noted once, and the lease is kept", async () => {
-  await using sut = await memoryStore();
-  const records = await handleOnFailing("after", sut, async ({ checkpoint }, arm) => {
-    arm();
-    await checkpoint("a", countOne);
-    await checkpoint("b", countOne);
-  });
-  assertEquals(await standing(sut), { attempt: 1, progress: ["a", "b"], count: 2n });
-  assertEquals(records.map(({ message }) => message), ["event handled"]);
-});
+testFailing(
+  "before",
+  "checkpoint() that was not committed rejects, and can be tried again",
+  async ({ failing, ...sut }) => {
+    await handle(failing, async (_event, { checkpoint }) => {
+      failing.arm();
+      await assertRejects(() => checkpoint("a", countOne(sut)), Error, "connection lost");
+      await checkpoint("a", countOne(sut));
+    });
+    assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1 });
+  },
+);
 
-Deno.test("checkpoint() that was not committed rejects, and can be tried again", async () => {
-  await using sut = await memoryStore();
-  await handleOnFailing("before", sut, async ({ checkpoint }, arm) => {
-    arm();
-    await assertRejects(() => checkpoint("a", countOne), Error, "connection lost");
-    await checkpoint("a", countOne);
-  });
-  assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1n });
-});
-
-Deno.test("checkpoint() finds a lease again whose renewal was not answered", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("checkpoint() finds a lease again whose renewal was not answered", async (sut) => {
   const { store } = sut;
   const records = await handle(sut, async ({ id }, { checkpoint }) => {
     const lease = await store.recover({ record: (await store.get(id))!, version: "" });
     await store.renew(lease!, 30_000);
-    await checkpoint("a", countOne);
+    await checkpoint("a", countOne(sut));
   });
-  assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1n });
+  assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1 });
   assertEquals(records.map(({ message }) => message), ["event handled"]);
 });
 
-Deno.test("checkpoint() that is committed after its time is not noted a second time", async () => {
-  await using sut = await memoryStore();
-  const { store } = sut;
-  const [open, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const [checkpoint, renew] = [store.checkpoint.bind(store), store.renew.bind(store)];
-  let calls = 0;
-  store.renew = (...args) => late.promise.then(() => renew(...args));
-  store.checkpoint = async (...args) => {
-    if (++calls > 1) return await checkpoint(...args);
-    await open.promise;
-    return await checkpoint(...args).finally(() => late.resolve());
-  };
-  const handler: KvHandler = async ({ id }, { checkpoint, signal }) => {
-    await assertRejects(() => checkpoint("a", countOne), Error, "No answer");
-    const { until } = (await store.get(id))!.lease!;
-    open.resolve();
-    // The renewal finds the lease as that has left it.
-    while ((await store.get(id))!.lease!.until === until) await later(1);
-    await checkpoint("a", countOne);
-    assertEquals(signal.aborted, false);
-  };
-  await handle(sut, handler, { leaseMs: 600 });
-  assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1n });
-});
+testStoreOnce(
+  "checkpoint() that is committed after its time is not noted a second time",
+  async (sut) => {
+    const { store } = sut;
+    const [open, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const [checkpoint, renew] = [store.checkpoint.bind(store), store.renew.bind(store)];
+    let calls = 0;
+    store.renew = (...args) => late.promise.then(() => renew(...args));
+    store.checkpoint = async (...args) => {
+      if (++calls > 1) return await checkpoint(...args);
+      await open.promise;
+      return await checkpoint(...args).finally(() => late.resolve());
+    };
+    const handler: EventHandler = async ({ id }, { checkpoint, signal }) => {
+      await assertRejects(() => checkpoint("a", countOne(sut)), Error, "No answer");
+      const { until } = (await store.get(id))!.lease!;
+      open.resolve();
+      // The renewal finds the lease as that has left it.
+      while ((await store.get(id))!.lease!.until === until) await later(1);
+      await checkpoint("a", countOne(sut));
+      assertEquals(signal.aborted, false);
+    };
+    await handle(sut, handler, { leaseMs: 600 });
+    assertEquals(await standing(sut), { attempt: 1, progress: ["a"], count: 1 });
+  },
+);
 
 /** Handles an event on a KV whose commits fail as is told: none of them is answered then. */
 async function handleOnFaults(
-  sut: OpenedStore,
+  sut: Pick<StoreUnderTest, "kv">,
   handlerOf: (fail: (...faults: readonly Fault[]) => void) => KvHandler,
 ): Promise<void> {
   const faults: Fault[] = [];
@@ -170,7 +165,7 @@ async function handleOnFaults(
     };
   });
   const store = await openEventStore(kv);
-  await handle({ ...sut, store }, handlerOf((...more) => void faults.push(...more)));
+  await handle({ store }, handlerOf((...more) => void faults.push(...more)));
 }
 
 Deno.test("checkpoint() whose answer was lost is not noted again after another one", async () => {
@@ -179,13 +174,13 @@ Deno.test("checkpoint() whose answer was lost is not noted again after another o
     // The commit is stored, and looking for it fails.
     fail("after", "before");
     const [first, second] = await Promise.allSettled([
-      checkpoint("a", countOne),
-      checkpoint("b", countOne),
+      checkpoint("a", countOne(sut)),
+      checkpoint("b", countOne(sut)),
     ]);
     assertEquals([first.status, second.status], ["rejected", "fulfilled"]);
-    await checkpoint("a", countOne);
+    await checkpoint("a", countOne(sut));
   });
-  assertEquals(await standing(sut), { attempt: 1, progress: ["a", "b"], count: 2n });
+  assertEquals(await standing(sut), { attempt: 1, progress: ["a", "b"], count: 2 });
 });
 
 Deno.test("checkpoint() is repeated while another handler is noted, and stores what was emitted", async () => {
@@ -196,10 +191,10 @@ Deno.test("checkpoint() is repeated while another handler is noted, and stores w
       .on("push", async (_event, { emit, checkpoint, waitFor }) => {
         emit("jobs", "reminder", {}, { delayMs: 3_600_000 });
         fail("before", "before");
-        await assertRejects(() => checkpoint("a", countOne), Error, "connection lost");
+        await assertRejects(() => checkpoint("a", countOne(sut)), Error, "connection lost");
         failed.resolve();
         await later(5);
-        await checkpoint("a", countOne);
+        await checkpoint("a", countOne(sut));
         await waitFor("answer");
       })
       .on("push", () => failed.promise, { id: "other" }).handle);
@@ -209,7 +204,7 @@ Deno.test("checkpoint() is repeated while another handler is noted, and stores w
     "d1",
     "jobs:d1/0001",
   ]);
-  assertEquals((await sut.kv.get<Deno.KvU64>(["count"])).value?.value, 1n);
+  assertEquals(await sut.place.effects.get("count"), 1);
 });
 
 Deno.test("checkpoint() whose answer was lost is not noted again after another handler was noted", async () => {
@@ -220,17 +215,16 @@ Deno.test("checkpoint() whose answer was lost is not noted again after another h
     createKvRouter()
       .on("push", async (_event, { checkpoint }) => {
         fail("after", "before");
-        await assertRejects(() => checkpoint("a", countOne), Error, "connection lost");
+        await assertRejects(() => checkpoint("a", countOne(sut)), Error, "connection lost");
         failed.resolve();
         await until(isNoted);
-        await checkpoint("a", countOne);
+        await checkpoint("a", countOne(sut));
       })
       .on("push", () => failed.promise, { id: "other" }).handle);
-  assertEquals((await standing(sut)).count, 1n);
+  assertEquals((await standing(sut)).count, 1);
 });
 
-Deno.test("GiveUpError has the event given up at once, and kept", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("GiveUpError has the event given up at once, and kept", async (sut) => {
   const records = await handle(sut, () => {
     throw new GiveUpError("Nothing to do");
   });

@@ -23,7 +23,7 @@ async function push({ store }: Processes, ...ids: readonly string[]): Promise<vo
 function building(build: (event: WebhookEvent, context: HandlerContext) => unknown): EventHandler {
   return (event, context) => {
     if (isOwn(event)) return build(event, context);
-    context.emit("jobs", "build", { of: event.id }, RULE);
+    return context.emit("jobs", "build", { of: event.id }, RULE);
   };
 }
 

@@ -11,6 +11,8 @@ export interface EngineUnderTest<TPlace extends Place = Place> {
   readonly kinds: readonly [PlaceKind<TPlace>, ...PlaceKind<TPlace>[]];
   /** The kind of places that several processes share, to be killed in the midst. */
   readonly shared: PlaceKind<TPlace>;
+  /** The kind of places on another machine, if there is one. */
+  readonly remote?: PlaceKind<TPlace>;
   /** Further kinds for tests of wake-ups, if there are other ways to wake. */
   readonly wakingKinds?: readonly PlaceKind<TPlace>[];
   /** Variables of other processes that open its stores. */
@@ -57,6 +59,8 @@ export interface PlaceKind<TPlace extends Place = Place> {
 export interface Place extends AsyncDisposable {
   /** Address by which another process finds it; undefined if none does. */
   readonly address?: string | undefined;
+  /** The path or URL of its database, as the variable of an app has it; undefined if no other process finds it. */
+  readonly path?: string | undefined;
   /** Writes of handlers beside the store. */
   readonly effects: HandlerEffects;
   /** Opens a store in it, of this process. Each one sees what the others write. */
@@ -65,6 +69,14 @@ export interface Place extends AsyncDisposable {
   contents(): Promise<Contents>;
   /** Ends what listens to its stores, and all else that keeps a process alive. */
   close(): void;
+}
+
+/** Address of a store, for another process. */
+export interface StoreAddress {
+  /** Name of its engine. */
+  readonly engine: string;
+  /** Its place, see {@linkcode Place.address}. */
+  readonly address: string;
 }
 
 /** Numbers of what a store has. */

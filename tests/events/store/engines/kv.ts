@@ -113,6 +113,7 @@ export const KV: EngineUnderTest<KvPlace> = {
   name: "kv",
   kinds: [inMemory("enqueue"), inFile("watch"), ON_DENOKV, ...SHARED],
   shared: inFile("enqueue"),
+  remote: ON_DENOKV,
   env: { DENO_KV_ACCESS_TOKEN: ACCESS_TOKEN },
   wakingKinds: [inMemory("watch"), inFile("enqueue")],
   async openAt(address, options) {
@@ -142,6 +143,7 @@ function placeOf(
 ): KvPlace {
   return {
     kv,
+    path,
     address: path && addressOf(path, notifier),
     effects: effectsIn(kv),
     contents: () => contentsOf(kv),

@@ -43,7 +43,7 @@ export const SQLITE: EngineUnderTest<SqlitePlace> = {
   kinds: ON_DENO_2_5 ? [inFile()] : [inFile(), BY_TWO],
   shared: inFile(),
   async openAt(path, options) {
-    const file = await openSqliteFile(path);
+    const file = await openSqliteFile(path, { isApp: true });
     return { store: storeIn(file, options), effects: effectsAt(path), close: () => file.close() };
   },
   damages: damagesIn,

@@ -1,0 +1,11 @@
+/** The stores that an app of a test can have. */
+import { kv, sqlite, type StoreDefinition } from "../mod.ts";
+
+/** Stores by the names of their engines. */
+// deno-lint-ignore no-explicit-any -- what handlers write with depends on the engine
+export const STORES: Readonly<Record<string, () => StoreDefinition<any, any>>> = { kv, sqlite };
+
+/** Makes the variables that name a database, of whichever engine. */
+export function envOf(path: string): Readonly<Record<string, string>> {
+  return { KV_URL: path, SQLITE_FILE: path };
+}
