@@ -338,12 +338,32 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
 
   async #handle(event: WebhookEvent, context: TContext): Promise<void> {
     // All events of a batch have the same handlers. Their keys must not change if the latest event is cancelled.
-    const [first = event] = event.batch ?? [];
+    const [first = event, ...others] = event.batch ?? [];
+    if (others.length > 0) this.#checkTogether(first, others);
     const handlers = this.#named(first);
     if (handlers.length === 0) {
       throw new NoHandler(namesOf(first)[0]!, { isStrict: this.#isStrict });
     }
     await handleAll(handlers, event, context);
+  }
+
+  /**
+   * Refuses events that other handlers take than the first one. The worker does not have them handled together unless
+   * a function between it and this router hides the handlers.
+   */
+  #checkTogether(first: WebhookEvent, others: readonly WebhookEvent[]): void {
+    const handlers = this.#handlersOf(first);
+    for (const other of others) {
+      if (other.type === first.type && other.action === first.action) continue;
+      const its = this.#handlersOf(other);
+      if (its.length === handlers.length && its.every((each, i) => each === handlers[i])) continue;
+      throw new Error(
+        `Cannot handle ${namesOf(first)[0]} and ${
+          namesOf(other)[0]
+        } together: they have different handlers. ` +
+          "Give the router's `handle` itself to the worker or to another router, and not a function that calls it",
+      );
+    }
   }
 
   /** Finds the handlers of an event, with their keys. */

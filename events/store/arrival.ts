@@ -174,17 +174,18 @@ export function accepted(
  * @returns The record.
  */
 export function emitted(
-  { source, type, action, id: deliveryId, delayMs, group, ...rest }: Emission,
+  emission: Emission,
   id: string,
   payload: PayloadRef,
   now: number,
   parent?: EventRecord,
 ): EventRecord {
-  const { quietMs, maxWaitMs, together } = rest;
+  const { source, type, action, id: deliveryId, delayMs, group } = emission;
+  const { quietMs, maxWaitMs, together } = emission;
   const own = { platform: OWN, intake: source, source, type, action, deliveryId };
-  const delivery = { ...own, quietMs, maxWaitMs, together };
   const { traceparent, id: causedBy } = parent ?? {};
-  const record = accepted({ ...delivery, traceparent, ...NO_BODY }, id, payload, now);
+  const delivery = { ...own, quietMs, maxWaitMs, together, traceparent, ...NO_BODY };
+  const record = accepted(delivery, id, payload, now);
   return {
     ...record,
     dueAt: now + delayMs,

@@ -132,6 +132,27 @@ testProcesses("a function takes all events of a batch", async ({ store, start })
   assertEquals(calls, ["fn a: a b"]);
 });
 
+testProcesses("a router refuses events of different handlers that a function hands to it", async (
+  { store, start },
+) => {
+  const calls: Calls = [];
+  const { ok } = handlersInto(calls);
+  const router = createEventRouter().on(BOTH[0], ok("open")).on(BOTH[1], ok("sync"));
+  await acceptAll({ store } as Processes, ...OPENED_AND_PUSHED);
+  const hiding: EventHandler = (event, context) => router.handle(event, context);
+  const first = await start(hiding, { retry: { maxAttempts: 1 } });
+  assertEquals(await settled(store, "a", "b"), ["dead", "dead"]);
+  const error = (await store.get("a"))!.attempts[0]!.error!;
+  const expected = "Error: Cannot handle pull_request.opened and pull_request.synchronize together";
+  assertEquals([error.slice(0, expected.length), calls], [expected, []]);
+  // A worker that knows the handlers cuts the batch.
+  first.die();
+  await store.replayAll({});
+  await start(router.handle);
+  await until(() => calls.length > 1);
+  assertEquals(calls, ["open a: a", "sync b: b"]);
+});
+
 testProcesses("events of different types are cut where handlers begin to differ", async (
   processes,
 ) => {
