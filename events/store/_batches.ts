@@ -15,8 +15,8 @@
  *
  * An event of another type or action ends a batch, since it may have handlers of its own, unless both have the rule
  * `together` and the claimer says that the same handlers take both. So does an event with other progress, from an
- * earlier run, and one that cannot be read. Another version of the code may have other handlers: it cuts a batch that is
- * tried again where they begin to differ, and the rest is the next batch.
+ * earlier run, or with steps, and one that cannot be read. Another version of the code may have other handlers: it cuts
+ * a batch that is tried again where they begin to differ, and the rest is the next batch.
  *
  * @module
  */
@@ -157,7 +157,9 @@ function belongsTo(first: EventRecord, record: EventRecord, handlersOf: Handlers
   const isOpen = state === "queued" && quiet !== undefined && payload !== null;
   // What is done of the first one's handling counts for all of them.
   const isAsFar = String(record.progress ?? []) === String(first.progress ?? []);
-  if (!isOpen || !isAsFar || platform !== first.platform) return false;
+  // The results of steps are of one event alone.
+  const hasSteps = (first.steps ?? []).length + (record.steps ?? []).length > 0;
+  if (!isOpen || !isAsFar || hasSteps || platform !== first.platform) return false;
   return isSameName(first, record) || takesBoth(first, record, handlersOf);
 }
 

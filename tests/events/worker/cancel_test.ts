@@ -215,7 +215,7 @@ testFailing(
   },
 );
 
-Deno.test("a handler is told of a cancel that only a checkpoint's lost answer shows", async () => {
+Deno.test("a handler is told of a cancel that only a step's lost answer shows", async () => {
   await using sut = await memoryStore();
   const by = await openEventStore(sut.kv);
   let armed = false;
@@ -231,9 +231,9 @@ Deno.test("a handler is told of a cancel that only a checkpoint's lost answer sh
   });
   const store = await openEventStore(kv);
   const told = Promise.withResolvers<boolean>();
-  const worker = startWorker(store, async (_event, { checkpoint, signal }) => {
+  const worker = startWorker(store, async (_event, { step, signal }) => {
     armed = true;
-    await checkpoint("a");
+    await step("a", () => {});
     told.resolve(signal.aborted);
   }, { log: () => {} });
   await store.accept(delivery("d1"));
@@ -288,13 +288,14 @@ testStoreOnce(
 );
 
 for (const place of ["here", "elsewhere"] as const) {
-  testStoreOnce(`checkpoint() rejects once its event was cancelled ${place}`, async (sut) => {
+  testStoreOnce(`step() rejects once its event was cancelled ${place}`, async (sut) => {
     const { place: { effects } } = sut;
     const by = place === "here" ? sut.store : await sut.place.open();
     const refused = Promise.withResolvers<unknown[]>();
-    const worker = startWorker(sut.store, async (_event, { checkpoint, signal }) => {
+    const worker = startWorker(sut.store, async (_event, { step, signal }) => {
       await by.cancel("d1");
-      const error = await checkpoint("a", effects.set("effect", 1)).catch(String);
+      const set = effects.set("effect", 1);
+      const error = await step("a", ({ settleWith }) => settleWith(set)).catch(String);
       refused.resolve([error, signal.aborted]);
     }, { log: () => {} });
     await sut.store.accept(delivery("d1"));
@@ -302,8 +303,8 @@ for (const place of ["here", "elsewhere"] as const) {
     assertEquals(await refused.promise, [message, true]);
     await reach(sut.store, "d1", "dead");
     await worker.stop();
-    const { outcome, progress } = (await sut.store.get("d1"))!;
-    assertEquals([outcome, progress], ["cancelled", undefined]);
+    const { outcome, steps } = (await sut.store.get("d1"))!;
+    assertEquals([outcome, steps], ["cancelled", undefined]);
     assertEquals(await effects.get("effect"), null);
   });
 }

@@ -75,12 +75,15 @@ testStoreOnce(
   },
 );
 
-/** Has a store not answer until it is told to, or has an event tried again: checkpoints are stored all the same, or are not. */
-function silenced(store: EventStore, isStored: boolean): { begin(): void; end(): void } {
+/** Has a store not answer until it is told to, or has an event tried again: parts are stored all the same, or are not. */
+function silenced(store: EventStore, isStored: boolean): { begin(): Promise<void>; end(): void } {
   let isSilent = false;
-  const checkpoint = store.checkpoint.bind(store);
-  store.checkpoint = async (...call) => {
-    const lease = isSilent && !isStored ? null : await checkpoint(...call);
+  const noting = new Set<Promise<unknown>>();
+  const note = store.note.bind(store);
+  store.note = async (...call) => {
+    const noted = isSilent && !isStored ? Promise.resolve(null) : note(...call);
+    noting.add(noted);
+    const lease = await noted;
     if (isSilent) throw new Error("connection lost");
     return lease;
   };
@@ -96,8 +99,20 @@ function silenced(store: EventStore, isStored: boolean): { begin(): void; end():
     isSilent = false;
     return retry(...call);
   };
-  return { begin: () => void (isSilent = true), end: () => void (isSilent = false) };
+  return {
+    async begin() {
+      // Another handler, which has ended at once, is noted before.
+      await new Promise((resolve) => setTimeout(resolve));
+      await Promise.all(noting);
+      isSilent = true;
+    },
+    end: () => void (isSilent = false),
+  };
 }
+
+/** The answers that nobody has taken, as names and values. */
+const answersIn = (store: EventStore) =>
+  Array.fromAsync(store.answers(), ({ name, value }) => [name, value]);
 
 /** Reads the types of the events that were emitted, in their order. */
 async function typesIn(store: EventStore): Promise<unknown[]> {
@@ -107,43 +122,36 @@ async function typesIn(store: EventStore): Promise<unknown[]> {
 
 for (const [name, way] of Object.entries(WAYS)) {
   testStoreOnce(
-    `checkpoint() stores what ${name} has emitted and woken so far, once`,
+    `a step stores what it has emitted and woken, once, before ${name} fails`,
     async (sut) => {
       let runs = 0;
-      const handler: EventHandler = async ({ id }, { emit, wake, progress, checkpoint }) => {
+      const handler: EventHandler = async ({ id }, { emit, wake, step }) => {
         if (id !== "d1") return;
         runs++;
-        if (!progress.includes("asked")) {
-          emit("jobs", "reminder", {});
-          wake("name", "first");
-          await checkpoint("asked");
-        }
         emit("jobs", "late", {});
         wake("other", "late");
-        if (runs === 1) throw new Error("after the part");
+        await step("ask", ({ emit, wake }) => {
+          emit("jobs", "reminder", {});
+          wake("name", runs);
+        });
+        if (runs === 1) throw new Error("after the step");
       };
       await handle(sut, way(handler));
-      assertEquals([runs, await emittedIn(sut.store)], [2, ["jobs:d1/0001", "jobs:d1/0002"]]);
-      const answers = await Array.fromAsync(
-        sut.store.answers(),
-        ({ name, value }) => [name, value],
-      );
-      assertEquals(answers, [["name", "first"], ["other", "late"]]);
+      assertEquals([runs, await typesIn(sut.store)], [2, ["reminder", "late"]]);
+      assertEquals(await answersIn(sut.store), [["name", 1], ["other", "late"]]);
     },
   );
 
-  testStoreOnce(`checkpoint() stores what ${name} has emitted before it waits`, async (sut) => {
-    const handler: EventHandler = async ({ id }, { emit, progress, checkpoint, waitFor }) => {
+  testStoreOnce(`a step stores what it has emitted before ${name} waits`, async (sut) => {
+    const handler: EventHandler = async ({ id }, { step, waitFor }) => {
       if (id !== "d1") return;
-      if (!progress.includes("asked")) {
-        emit("jobs", "reminder", {});
-        await checkpoint("asked");
-      }
+      await step("ask", ({ emit }) => emit("jobs", "reminder", {}));
       await waitFor("approval");
     };
     await withWorker(sut, way(handler), {}, async () => {
       await sut.store.accept(delivery("d1"));
       await until(async () => (await sut.store.get("d1"))?.state === "parked");
+      assertEquals(await emittedIn(sut.store), ["jobs:d1/0001"]);
       await sut.store.wake("approval");
       await until(async () => (await sut.store.get("d1"))?.state === "done");
       assertEquals(await emittedIn(sut.store), ["jobs:d1/0001"]);
@@ -151,81 +159,75 @@ for (const [name, way] of Object.entries(WAYS)) {
   });
 
   testStoreOnce(
-    `checkpoint() of a part that fails beside others of ${name} stores each event once`,
+    `a step that fails beside others of ${name} stores each event once`,
     async (sut) => {
-      const seen: unknown[] = [];
-      const handler: EventHandler = async (
-        { id, attempt },
-        { emit, wake, progress, checkpoint },
-      ) => {
+      const taken: unknown[] = [];
+      const handler: EventHandler = async ({ id, attempt }, { step }) => {
         if (id !== "d1") return;
-        seen.push([...progress]);
-        await Promise.all(["a", "b"].map(async (part) => {
-          if (progress.includes(part)) return;
-          emit("jobs", part, {});
-          wake(part, attempt);
-          await checkpoint(part, () => {
-            if (attempt === 1 && part === "a") throw new Error("no");
-          });
-        }));
+        await Promise.all(["a", "b"].map((part) =>
+          step(part, ({ emit, wake, settleWith }) => {
+            taken.push(`${part}${attempt}`);
+            emit("jobs", part, {});
+            wake(part, attempt);
+            settleWith(() => {
+              if (attempt === 1 && part === "a") throw new Error("no");
+            });
+          })
+        ));
       };
       await handle(sut, way(handler));
-      assertEquals(seen, [[], ["b"]]);
+      assertEquals(taken, ["a1", "b1", "a2"]);
       assertEquals(await typesIn(sut.store), ["b", "a"]);
-      const answers = await Array.fromAsync(
-        sut.store.answers(),
-        ({ name, value }) => [name, value],
-      );
-      assertEquals(answers, [["a", 2], ["b", 1]]);
+      assertEquals(await answersIn(sut.store), [["a", 2], ["b", 1]]);
     },
   );
 
   testStoreOnce(
-    `checkpoint() that fails when ${name} has ended leaves that to the settlement`,
+    `a step of ${name} that fails drops what it has added, and nothing else`,
     async (sut) => {
-      const { store } = sut;
-      const checkpoint = store.checkpoint.bind(store);
-      store.checkpoint = async (...call) => {
-        if (!call[1].endsWith("part")) return await checkpoint(...call);
-        await new Promise((resolve) => setTimeout(resolve, 50));
-        throw new TypeError("not stored");
-      };
-      const handler: EventHandler = ({ id }, { emit, wake, checkpoint }) => {
+      const handler: EventHandler = async ({ id }, { emit, wake, step }) => {
         if (id !== "d1") return;
         emit("jobs", "first", {});
         wake("name", 1);
-        checkpoint("part").catch(() => {});
+        await assertRejects(
+          () =>
+            step("call", ({ emit, wake }) => {
+              emit("jobs", "dropped", {});
+              wake("dropped");
+              throw new Error("no");
+            }),
+          Error,
+          "no",
+        );
+        emit("jobs", "second", {});
+      };
+      await handle(sut, way(handler));
+      assertEquals(await typesIn(sut.store), ["first", "second"]);
+      assertEquals(await answersIn(sut.store), [["name", 1]]);
+    },
+  );
+
+  testStoreOnce(
+    `a step that is refused when ${name} has ended leaves the rest to the settlement`,
+    async (sut) => {
+      const { store } = sut;
+      const note = store.note.bind(store);
+      store.note = async (...call) => {
+        if (call[1].is !== "step") return await note(...call);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        throw new TypeError("not stored");
+      };
+      const handler: EventHandler = ({ id }, { emit, wake, step }) => {
+        if (id !== "d1") return;
+        emit("jobs", "first", {});
+        wake("name", 1);
+        step("part", ({ emit }) => emit("jobs", "dropped", {})).catch(() => {});
         emit("jobs", "second", {});
         wake("name", 2);
       };
       await handle(sut, way(handler));
-      const types = await Array.fromAsync(
-        store.list({ ids: ["jobs:d1/0001", "jobs:d1/0002"] }),
-        (event) => event.state === "unreadable" ? undefined : event.type,
-      );
-      assertEquals(types, ["first", "second"]);
-      const answers = await Array.fromAsync(store.answers(), ({ name, value }) => [name, value]);
-      assertEquals(answers, [["name", 1]]);
-    },
-  );
-
-  testStoreOnce(
-    `checkpoint() that fails leaves what ${name} has emitted to the settlement`,
-    async (sut) => {
-      const handler: EventHandler = async ({ id }, { emit, wake, checkpoint }) => {
-        if (id !== "d1") return;
-        emit("jobs", "first", {});
-        wake("name", 1);
-        await assertRejects(() => checkpoint("x".repeat(40_000)), RangeError);
-        emit("jobs", "second", {});
-      };
-      await handle(sut, way(handler));
-      const types = await Array.fromAsync(
-        sut.store.list({ ids: ["jobs:d1/0001", "jobs:d1/0002"] }),
-        (event) => event.state === "unreadable" ? undefined : event.type,
-      );
-      assertEquals(types, ["first", "second"]);
-      assertEquals(await Array.fromAsync(sut.store.answers(), ({ name }) => name), ["name"]);
+      assertEquals(await typesIn(store), ["first", "second"]);
+      assertEquals(await answersIn(store), [["name", 1]]);
     },
   );
 
@@ -233,70 +235,48 @@ for (const [name, way] of Object.entries(WAYS)) {
     const standing = isStored ? "stored" : "not stored";
 
     testStoreOnce(
-      `a checkpoint() of ${name} that was ${standing} and not answered is made up for by the next`,
+      `a step of ${name} that was ${standing} and not answered leaves the rest as it is`,
       async (sut) => {
         const silence = silenced(sut.store, isStored);
         let runs = 0;
-        const handler: EventHandler = async ({ id }, { emit, wake, checkpoint }) => {
+        const handler: EventHandler = async ({ id }, { emit, step }) => {
           if (id !== "d1") return;
           runs++;
-          emit("jobs", "first", {});
-          wake("name", 1);
-          silence.begin();
-          await assertRejects(() => checkpoint("part"), Error, "connection lost");
-          emit("jobs", "second", {});
-          wake("name", 2);
-          await assertRejects(() => checkpoint("part"), Error, "connection lost");
+          await silence.begin();
+          const first = () => step("first", ({ emit }) => emit("jobs", "first", {}));
+          await assertRejects(first, Error, "connection lost");
+          const second = () => step("second", ({ emit }) => emit("jobs", "second", {}));
+          await assertRejects(second, Error, "connection lost");
           silence.end();
-          emit("jobs", "third", {});
-          await checkpoint("part");
-          emit("jobs", "fourth", {});
+          await step("third", ({ emit }) => emit("jobs", "third", {}));
+          emit("jobs", "last", {});
         };
         await handle(sut, way(handler));
-        assertEquals(await typesIn(sut.store), ["first", "second", "third", "fourth"]);
-        const answers = sut.store.answers();
-        assertEquals(await Array.fromAsync(answers, ({ value }) => value), [1]);
+        // The second one was never sent: it is not known then what has become of the first.
+        assertEquals(await typesIn(sut.store), [...isStored ? ["first"] : [], "third", "last"]);
         assertEquals(runs, 1);
       },
     );
 
     testStoreOnce(
-      `a checkpoint() of ${name} that was ${standing} and not answered leaves the rest to the settlement`,
+      `an attempt of ${name} fails whose step was ${standing} and is not answered to its end`,
       async (sut) => {
         const silence = silenced(sut.store, isStored);
-        let runs = 0;
-        const handler: EventHandler = async ({ id }, { emit, checkpoint }) => {
+        const taken: number[] = [];
+        const results: number[] = [];
+        const handler: EventHandler = async ({ id, attempt }, { emit, step }) => {
           if (id !== "d1") return;
-          runs++;
-          emit("jobs", "first", {});
-          silence.begin();
-          await assertRejects(() => checkpoint("part"), Error, "connection lost");
-          silence.end();
-          emit("jobs", "second", {});
-        };
-        await handle(sut, way(handler));
-        assertEquals(await typesIn(sut.store), ["first", "second"]);
-        assertEquals(runs, 1);
-      },
-    );
-
-    testStoreOnce(
-      `an attempt of ${name} fails whose checkpoint() was ${standing} and is not answered to its end`,
-      async (sut) => {
-        const silence = silenced(sut.store, isStored);
-        const seen: unknown[] = [];
-        const handler: EventHandler = async ({ id, attempt }, { emit, progress, checkpoint }) => {
-          if (id !== "d1") return;
-          seen.push([attempt, progress]);
-          if (!progress.includes("part")) {
+          if (attempt === 1) await silence.begin();
+          const taking = step("part", ({ emit }) => {
+            taken.push(attempt);
             emit("jobs", "first", {});
-            if (attempt === 1) silence.begin();
-            await checkpoint("part").catch(() => {});
-          }
+            return attempt;
+          });
+          await taking.then((result) => results.push(result), () => {});
           emit("jobs", "second", {});
         };
         await handle(sut, way(handler));
-        assertEquals(seen, [[1, []], [2, isStored ? ["part"] : []]]);
+        assertEquals([taken, results], isStored ? [[1], [1]] : [[1, 2], [2]]);
         assertEquals(await typesIn(sut.store), ["first", "second"]);
       },
     );

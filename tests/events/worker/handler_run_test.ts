@@ -34,7 +34,7 @@ for (const [name, way] of Object.entries(WAYS)) {
       const set = effects.set("late", 1);
       const late: Readonly<Record<string, (context: HandlerContext) => unknown>> = {
         "settle with effects": ({ settleWith }) => settleWith(set),
-        "note progress": ({ checkpoint }) => checkpoint("late", set),
+        [`take the step "late"`]: ({ step }) => step("late", ({ settleWith }) => settleWith(set)),
         "emit the event": ({ emit }) => emit("jobs", "x", {}),
         "wait": ({ waitFor }) => waitFor("late"),
         "wake an event": ({ wake }) => wake("late"),
@@ -55,26 +55,24 @@ for (const [name, way] of Object.entries(WAYS)) {
   }
 
   testStoreOnce(
-    `checkpoints of ${name} that nobody awaits are stored in turn, with what is emitted between`,
+    `steps of ${name} that nobody awaits are stored in turn, with what is emitted between`,
     async (sut) => {
       await handle(
         sut,
-        way(({ id }, { emit, checkpoint }) => {
+        way(({ id }, { emit, step }) => {
           if (id !== "d1") return;
           for (const part of ["a", "b"]) {
             (async () => {
               for (const number of [1, 2, 3]) {
-                await checkpoint(`${part}${number}`);
+                await step(`${part}${number}`, () => {});
                 emit("jobs", "item", {});
               }
             })();
           }
         }),
       );
-      const { state, progress = [] } = (await sut.store.get("d1"))!;
-      const parts = progress.map((part) => part.split("/").at(-1)).filter((part) =>
-        part!.length === 2
-      );
+      const { state, steps = [] } = (await sut.store.get("d1"))!;
+      const parts = steps.map((step) => step.name.split("/").at(-1));
       assertEquals([state, parts.toSorted()], ["done", ["a1", "a2", "a3", "b1", "b2", "b3"]]);
       const emitted = await Array.fromAsync(sut.store.list(), (event) => event.id);
       assertEquals(emitted.filter((id) => id.startsWith("jobs:d1/")).length, 6);

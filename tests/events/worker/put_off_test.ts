@@ -149,18 +149,21 @@ Deno.test("an event that has waited for others for a week can be put off", async
   assertEquals([(await recordOf(test)).attempt, calls], [0, 2]);
 });
 
-Deno.test("of an event that is put off, checkpoints stay and effects are not written", async () => {
-  const progress: (readonly string[])[] = [];
+Deno.test("of an event that is put off, steps stay and effects are not written", async () => {
+  let [attempts, steps] = [0, 0];
   await using test = await startTestBot(botOf(async (_event, context) => {
-    progress.push(context.progress);
-    if (progress.length > 1) return;
-    await context.checkpoint("paid", (commit) => commit.set(["paid"], 1));
+    const isFirst = ++attempts === 1;
+    await context.step("pay", ({ settleWith }) => {
+      steps++;
+      settleWith((commit) => commit.set(["paid"], 1));
+    });
+    if (!isFirst) return;
     context.settleWith((commit) => commit.set(["settled"], 1));
     throw later(HOUR_MS);
   }));
   await test.deliver(push());
   await test.advance(HOUR_MS);
-  assertEquals(progress.map((each) => each.length), [0, 1]);
+  assertEquals([attempts, steps], [2, 1]);
   const values = await test.db.getMany([["paid"], ["settled"]]);
   assertEquals(values.map(({ value }: Deno.KvEntryMaybe<unknown>) => value), [1, null]);
 });

@@ -375,8 +375,8 @@ const QUEUE_USES: Readonly<Record<string, KvHandler>> = {
   "db.atomic().enqueue()": (_event, { db }) => db.atomic().enqueue("mine").commit(),
   "commit.enqueue() of settleWith()": (_event, { settleWith }) =>
     settleWith((commit) => commit.enqueue("mine")),
-  "commit.enqueue() of checkpoint()": (_event, { checkpoint }) =>
-    checkpoint("part", (commit) => commit.enqueue("mine")),
+  "commit.enqueue() of a step": (_event, { step }) =>
+    step("part", ({ settleWith }) => settleWith((commit) => commit.enqueue("mine"))),
 };
 
 for (const [use, handler] of Object.entries(QUEUE_USES)) {

@@ -97,6 +97,8 @@ export interface Contents {
   readonly names: number;
   /** Payloads that are kept of done events, and the sum of their bytes as it was noted. */
   readonly kept: { readonly payloads: number; readonly bytes: number };
+  /** Results of steps, or parts of them. */
+  readonly results: number;
   /** All else that comes of events, and should go with them. */
   readonly others: number;
 }

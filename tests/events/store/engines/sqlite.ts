@@ -173,7 +173,9 @@ function valuesOf(db: DatabaseSync, beginning: string): Map<string, Value> {
 }
 
 /** Kinds of cells that stay without events, or are counted by themselves. */
-const OWN = ["source", "keptBytes", "keptCounted", "checked", "console", "waiter", "kept"];
+const OWN = [
+  ...["source", "keptBytes", "keptCounted", "checked", "console", "waiter", "kept", "step"],
+];
 
 function contentsIn(db: DatabaseSync): Contents {
   const count = (from: string, ...values: string[]): number =>
@@ -187,6 +189,7 @@ function contentsIn(db: DatabaseSync): Contents {
     payloads: count("(select id from payload union select id from event where body is not null)"),
     uploads: count("payload where uploaded_at is not null"),
     kept: { payloads: cells("kept"), bytes: Number(bytes) },
+    results: cells("step"),
     others: count("cell") - OWN.reduce((sum, kind) => sum + cells(kind), 0),
   };
 }
