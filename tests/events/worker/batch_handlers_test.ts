@@ -201,6 +201,31 @@ testProcesses("a handler that is done stays so when the latest event is cancelle
   assertEquals(calls, ["steady a: a b", "shaky a: a b", "shaky a: a"]);
 });
 
+testProcesses("a step of a batch is not repeated when the latest event is cancelled", async (
+  processes,
+) => {
+  const { store, start } = processes;
+  const calls: Calls = [];
+  const router = createEventRouter().on(BOTH, async ({ id, batch }, { step }) => {
+    const reviewed = await step("review", () => {
+      calls.push(`review ${id}: ${batch.map((each) => each.id).join(" ")}`);
+      return batch.length;
+    });
+    calls.push(`${reviewed} of ${batch.length}`);
+    if (batch.length > 1) await new Promise(() => {});
+  });
+  // The key of a handler is part of the names of its steps only beside another one.
+  router.onAny(() => {});
+  await acceptAll(processes, ...OPENED_AND_PUSHED);
+  const first = await start(router.handle);
+  await until(() => calls.length === 2);
+  first.die();
+  await store.cancel("b");
+  await start(router.handle);
+  await settled(store, "a");
+  assertEquals(calls, ["review a: a b", "2 of 2", "2 of 1"]);
+});
+
 /** Has a first version begin with two events and die, and others go on; returns the calls of each. */
 async function versionsOf(
   processes: Processes,
