@@ -175,7 +175,7 @@ function notedPart(part: HandledPart, before: EventRecord, now: number): {
 } {
   const { name } = part;
   if (part.is === "step") {
-    const { step, cells } = storedStep(before, name, part.json, { at: now });
+    const { step, cells } = storedStep(before, name, part.json, { at: now, run: before.run });
     return { transition: (record) => withStep(record, step), cells };
   }
   if (part.is === "handler") return { transition: (record) => progressed(record, name) };

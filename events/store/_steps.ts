@@ -56,15 +56,15 @@ export interface ListedStep {
  * @param record The record of the event.
  * @param name The name of the step.
  * @param json The result as JSON; undefined for none.
- * @param at The time at which it is stored, milliseconds since the epoch, and the event's run.
+ * @param stored The time at which it is stored, milliseconds since the epoch, and the event's run then.
  * @returns The step, and the cells, each with a part of the result.
  * @throws {RangeError} If the result is too large.
  */
 export function storedStep(
-  record: Pick<EventRecord, "id" | "run">,
+  record: Pick<EventRecord, "id">,
   name: string,
   json: string | undefined,
-  { at = 0, run = record.run }: Partial<Pick<EventStep, "at" | "run">> = {},
+  { at, run }: Pick<EventStep, "at" | "run">,
 ): { readonly step: EventStep; readonly cells: readonly CellChange[] } {
   if (json !== undefined) checkSize(name, json);
   const parts = partsOf(json);

@@ -223,14 +223,19 @@ export function replayed(
     settledAt: null,
     payload,
   };
-  if (!isFresh) return isOfSeveral(record) ? withoutSteps(again) : again;
+  if (!isFresh) return record.batch ? { ...again, steps: ownSteps(record) } : again;
   const { progress: _progress, isBegun: _begun, woken: _woken, ...anew } = withoutSteps(again);
   return { ...anew, keyRun: run };
 }
 
-/** Checks whether the steps of an event are those of its batch. */
-function isOfSeveral({ batch }: EventRecord): boolean {
-  return batch !== undefined && batch.events > 1;
+/**
+ * Reads the steps of an event, without those of a batch: it has other events when it is handled again.
+ *
+ * @param record The record.
+ * @returns The steps; undefined if there are none.
+ */
+export function ownSteps({ batch, steps }: EventRecord): EventRecord["steps"] {
+  return batch && batch.events > 1 ? undefined : steps;
 }
 
 function withoutSteps({ steps: _, ...record }: EventRecord): EventRecord {
@@ -246,13 +251,14 @@ function withoutSteps({ steps: _, ...record }: EventRecord): EventRecord {
  * @returns The record.
  */
 export function redelivered(record: EventRecord, dead: EventRecord): EventRecord {
-  const { progress, steps, woken, keyRun, emitted } = dead;
+  const { progress, woken, keyRun, emitted } = dead;
+  const steps = ownSteps(dead);
   return {
     ...record,
     run: nextRun(dead),
     ...(keyRun !== undefined && { keyRun }),
     ...(progress && { progress }),
-    ...(steps && !isOfSeveral(dead) && { steps }),
+    ...(steps && { steps }),
     ...(woken && { woken }),
     ...(emitted !== undefined && { emitted }),
   };

@@ -409,7 +409,8 @@ class StoreWorker implements EventWorker {
  * The time of the next claim: when the worker is woken, when the first event is due that it knows of, or after a while.
  *
  * That while is a second after a claim that has found events, and doubles with each one that has found none: another
- * process that has more than it can take does not always wake this one.
+ * process that has more than it can take does not always wake this one. It is a second, too, after another process was
+ * quicker to take what was due: that may put it off, and does not always wake this one then.
  */
 class NextClaim {
   /** Longest time until the worker looks at the clock, in milliseconds. */
@@ -420,6 +421,8 @@ class NextClaim {
   #at = -Infinity;
   /** First time at which an event is due, milliseconds since the epoch. */
   #dueAt = Infinity;
+  /** Set if the last claim was made since an event was due. */
+  #wasForEvent = false;
 
   /** @param pollMs The longest time between two claims, in milliseconds. */
   constructor(pollMs: number) {
@@ -453,13 +456,15 @@ class NextClaim {
 
   /** Notes that a claim begins, which finds all that is due by now. If it fails, the next one is soon. */
   begin(): void {
+    this.#wasForEvent = Date.now() >= this.#dueAt;
     this.#dueAt = Infinity;
     this.#at = performance.now() + this.tickMs;
   }
 
   /** Notes that a claim has ended. The worker may have been woken meanwhile. */
   end(hasFound: boolean): void {
-    this.#afterMs = hasFound ? this.tickMs : Math.min(this.#pollMs, 2 * this.#afterMs);
+    const isSoon = hasFound || this.#wasForEvent;
+    this.#afterMs = isSoon ? this.tickMs : Math.min(this.#pollMs, 2 * this.#afterMs);
     if (this.#at !== -Infinity) this.#at = performance.now() + this.#afterMs;
   }
 }

@@ -108,7 +108,7 @@ export const SIMULATED = ON_DENO_2_5 ? [KV] : ENGINES;
 
 /**
  * Registers a test that runs in a simulation, for each engine: its clock turns by itself, so that leases of any length
- * pass at once, and no load of the machine lets one expire.
+ * pass at once, and no load of the machine lets one expire. Wake-ups are heard.
  */
 export function testSimulated(
   name: string,
@@ -125,7 +125,7 @@ async function simulate(
   engine: EngineUnderTest,
   test: (sut: OpenedStore) => Promise<void>,
 ): Promise<void> {
-  const simulation = new Simulation(1);
+  const simulation = new Simulation(1, 1);
   await using real = await engine.openSimulated(simulation);
   const place: StorePlace = {
     effects: real.effects,
