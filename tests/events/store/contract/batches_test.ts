@@ -1,7 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
+import fc from "fast-check";
 import type { Delivery, EventRecord, EventStore, Lease } from "../../../../events/mod.ts";
 import { exportEvents, importEvents } from "../../../../events/mod.ts";
 import { emissionOf } from "../../../../events/store/emission.ts";
+import { byLength } from "../../../_length.ts";
 import {
   acceptAll,
   acceptTogether,
@@ -309,6 +311,49 @@ testStoreInOneProcess(
     assertEquals((await claimBatch(store, "a", "b", "c")).record.attempt, 2);
   },
 );
+
+/** An event of a random group: its type, and whether it asks to be handled with others. */
+interface Asking {
+  readonly type: string;
+  readonly together: "all" | undefined;
+}
+
+/** Splits events into batches: each goes with the first one of its batch by its name, or by their handlers. */
+function split(events: readonly Asking[], handlers: Readonly<Record<string, string>>): string[][] {
+  const batches: [first: Asking, ids: string[]][] = [];
+  for (const [i, event] of events.entries()) {
+    const [first, ids] = batches.at(-1) ?? [];
+    const areBoth = first?.together && event.together && handlers[event.type] !== "" &&
+      handlers[event.type] === handlers[first.type];
+    if (first?.type === event.type || areBoth) ids!.push(`e${i}`);
+    else batches.push([event, [`e${i}`]]);
+  }
+  return batches.map(([, ids]) => ids);
+}
+
+testStoreOnce("a group falls into batches as its events and the handlers say", async (sut) => {
+  const type = fc.constantFrom("x", "y", "z");
+  const together = fc.constantFrom("all" as const, "all" as const, undefined);
+  const events = fc.array(fc.record({ type, together }), { minLength: 1, maxLength: 12 });
+  const some = fc.constantFrom("", "1", "2", "12");
+  const handlers = fc.record({ x: some, y: some, z: some });
+  const property = fc.asyncProperty(events, handlers, async (events, handlers) => {
+    await using opened = await sut.elsewhere();
+    const { store } = opened;
+    await store.accept(delivery("before", "{}", "key"));
+    const lease = await claimed(store);
+    for (const [i, each] of events.entries()) await store.accept(quiet(`e${i}`, each));
+    assert(await store.complete(lease));
+    const batches: string[][] = [];
+    while (batches.flat().length < events.length) {
+      const [lease, ids] = await claimedBy(store, handlers);
+      batches.push(ids);
+      assert(await store.complete(lease));
+    }
+    assertEquals(batches, split(events, handlers));
+  });
+  await fc.assert(property, { numRuns: byLength(200, 25) });
+});
 
 testStoreInOneProcess("a batch of different types is cut by other handlers", async ({ store }) => {
   await acceptMixed(store, { together: "all" });
