@@ -372,9 +372,9 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
     const isNamed = this.#routes.some(({ events }) => own.some((each) => events.has(each)));
     const wanted = isNamed ? [...own, "onAny"] : ["onAny", "onOther"];
     return this.#routes.flatMap((route) => {
-      const { id, events, handler, timeoutMs } = route;
+      const { id, events, ...handler } = route;
       const match = wanted.find((each) => events.has(each));
-      return match === undefined ? [] : { key: id ?? match, handler, timeoutMs, route };
+      return match === undefined ? [] : { key: id ?? match, ...handler, route };
     });
   }
 
