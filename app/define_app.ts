@@ -18,7 +18,7 @@ import {
 import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
 import { kv, type KvCommit } from "../events/store/kv/mod.ts";
 import type { StoreDefinition } from "../events/store/store_definition.ts";
-import { HANDLES, NoHandler } from "../events/worker/event.ts";
+import { HANDLERS, HANDLES, type NamedEvent, NoHandler } from "../events/worker/event.ts";
 import { runOf } from "../events/worker/handler_run.ts";
 import type { Platform } from "../webhook/mod.ts";
 import { checkPlatform } from "../webhook/platform.ts";
@@ -28,6 +28,7 @@ import {
   type EventHandlers,
   handledOf,
   handlerOf,
+  handlersIn,
   Source,
 } from "./event_handlers.ts";
 import { type AppParts, type EventMiddleware, runAround } from "./event_middleware.ts";
@@ -322,6 +323,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
         ...sources.flatMap(({ origin, handle }) => handledOf(origin, handle)),
         ...handledOf({ name: SCHEDULE, kind: SCHEDULE }, this.#ofSchedules.handle),
       ],
+      [HANDLERS]: (event: NamedEvent) => handlersIn(sources, event),
     });
   }
 }

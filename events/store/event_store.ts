@@ -753,6 +753,13 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
      * @default {undefined} It works on none.
      */
     readonly holds?: ((id: string, dueAt: number) => boolean) | undefined;
+    /**
+     * Lists the claimer's handlers of an event. Events of different types that have {@linkcode BatchOptions.together}
+     * are leased together if these lists have the same members.
+     *
+     * @default {undefined} Only events of one type and action are leased together.
+     */
+    readonly handlersOf?: ((event: EventRecord) => readonly unknown[]) | undefined;
   }): Promise<Lease[]>;
 
   /**

@@ -24,10 +24,10 @@ import type { StepContext, TakeStep } from "./step.ts";
 export interface WebhookEvent<TPayload = JsonObject> {
   /**
    * Its id, the same in each attempt: the intake's name and the sender's delivery id, `forge:72d3162e`,
-   * or a UUID if the sender gives none.
+   * or a UUID if the sender gives none. Events that are handled together have the id of the first one.
    */
   readonly id: string;
-  /** The sender's delivery id; undefined if the sender gives none. */
+  /** The sender's delivery id, of the same event as `id`; undefined if the sender gives none. */
   readonly deliveryId: string | undefined;
   /** The name of the intake that accepted it. */
   readonly intake: string | undefined;
@@ -44,10 +44,10 @@ export interface WebhookEvent<TPayload = JsonObject> {
   /** The JSON document, byte for byte. */
   readonly body: Uint8Array<ArrayBuffer>;
   /**
-   * Events that are handled together with this one, which is the latest, in the order received. Empty unless
-   * `groupBy` has given them a `quietMs`.
+   * The events that are handled together, in the order received, each with its own id: this event alone, unless
+   * `groupBy` or `emit` has given it a `quietMs`. Of several, this event is the latest one, with the id of the first.
    */
-  readonly earlier: readonly WebhookEvent<TPayload>[];
+  readonly batch: readonly WebhookEvent<TPayload>[];
   /** Time at which it was accepted, in milliseconds since the epoch. */
   readonly receivedAt: number;
   /** The id of the request that brought it, as in that request's log record. */
@@ -63,7 +63,8 @@ export interface WebhookEvent<TPayload = JsonObject> {
   /**
    * Makes a key for a call to a service that recognizes repeated calls by one (`Idempotency-Key`). It is
    * the same in each attempt, when the delivery is sent again, and when the event is replayed after it has
-   * died. It is another one when the event is replayed after it was done: the work is to be done again.
+   * died. It is another one when the event is replayed after it was done: the work is to be done again. Events that
+   * are handled together have the key of the first one.
    *
    * @param call A name for the call, if the handler makes several.
    * @returns The key, in the form of a UUID.
@@ -182,7 +183,7 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> extends StepCo
    * @returns The value, or that the time has passed.
    * @throws {ParkedError} If the result is not there yet. Let it pass.
    * @throws {WaitRefusedError} If another event waits for the name, another handler of this event waits for
-   * another one, or this event is handled together with earlier ones.
+   * another one, or this event is handled together with others.
    * @throws {TypeError} If the name or the options are something else, or the handler has ended.
    * @throws {RangeError} If the time is out of range, or the results of the event's waits would take more than
    * 18,432 bytes.
@@ -242,10 +243,29 @@ export type EventHandler<TPayload = JsonObject, TContext extends HandlerContext 
 /** Key of a {@linkcode DescribedHandler}. */
 export const HANDLES = Symbol("handles");
 
+/** Key of the function of a {@linkcode DescribedHandler} that lists its handlers of an event. */
+export const HANDLERS = Symbol("handlers");
+
+/** The part of an event by which a router and an app find its handlers. */
+export type NamedEvent = Pick<EventRecord, "intake" | "platform" | "type" | "action">;
+
 /** A handler of a router or an app, which lists the events that it has handlers for. */
 export interface DescribedHandler extends EventHandler {
   /** Lists the events. */
   readonly [HANDLES]?: (() => readonly HandledEvents[]) | undefined;
+  /** Lists the handlers of an event, the same objects for each event that they take. */
+  readonly [HANDLERS]?: ((event: NamedEvent) => readonly unknown[]) | undefined;
+}
+
+/**
+ * Lists the handlers of an event.
+ *
+ * @param handler The handler of all events.
+ * @param event The event.
+ * @returns Its handlers, if it is a router or an app; else itself.
+ */
+export function handlersOf(handler: EventHandler, event: NamedEvent): readonly unknown[] {
+  return (handler as DescribedHandler)[HANDLERS]?.(event) ?? [handler];
 }
 
 /**
@@ -345,8 +365,6 @@ const PUT_OFF_CHECKS = {
   cause: undefined,
 };
 
-const NONE: readonly WebhookEvent[] = Object.freeze([]);
-
 /** Replaces an error that puts an event off before any handler has begun with it. */
 export class PutOffUnbegun extends RetryLaterError {
   /** @param error The error. */
@@ -435,18 +453,17 @@ export class HandledElsewhere extends RetryLaterError {
  * @param record The event's record.
  * @param body The event's payload.
  * @param payload The same, parsed.
- * @param earlier The events that are handled together with it.
- * @returns The event.
+ * @returns The event, alone in its batch.
  */
 export function toEvent(
   record: EventRecord,
   body: Uint8Array<ArrayBuffer>,
   payload: JsonObject = parseJsonObject(body),
-  earlier: readonly WebhookEvent[] = NONE,
 ): WebhookEvent {
   const { id, deliveryId, intake, platform, source, type, requestId, attempt } = record;
   const { action, receivedAt, repository, chat, sender, keyRun } = record;
-  return {
+  const batch: WebhookEvent[] = [];
+  const event: WebhookEvent = {
     id,
     deliveryId,
     intake,
@@ -455,7 +472,7 @@ export function toEvent(
     type,
     payload,
     body,
-    earlier,
+    batch,
     receivedAt,
     requestId: requestId ?? undefined,
     attempt,
@@ -465,6 +482,22 @@ export function toEvent(
     sender,
     idempotencyKey: (call = "") => idempotencyKeyOf({ platform, source, id, body }, call, keyRun),
   };
+  batch.push(event);
+  return event;
+}
+
+/**
+ * Makes the event that a handler gets of several ones: the latest, identified by the first. Only the first one cannot
+ * leave the batch between two attempts.
+ *
+ * @param batch The events, in the order received.
+ * @returns The event.
+ */
+export function toBatch(batch: readonly WebhookEvent[]): WebhookEvent {
+  const [first, latest] = [batch[0]!, batch.at(-1)!];
+  if (first === latest) return first;
+  const { id, deliveryId, idempotencyKey } = first;
+  return { ...latest, id, deliveryId, idempotencyKey, batch };
 }
 
 /**

@@ -16,13 +16,13 @@ import type { JsonObject } from "../../core/parse_json.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import { ClosedError } from "../store/engine.ts";
-import type { EventStore, Lease } from "../store/mod.ts";
+import type { EventRecord, EventStore, Lease } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { RENEWAL } from "./_held_lease.ts";
 import { JobQueue } from "./_job_queue.ts";
 import { Upkeep } from "./_upkeep.ts";
 import { Versions } from "./_versions.ts";
-import type { EventHandler, HandlerContext } from "./event.ts";
+import { type EventHandler, type HandlerContext, handlersOf } from "./event.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
 /** Beginning of all errors about wrong options. */
@@ -245,6 +245,7 @@ class StoreWorker implements EventWorker {
   readonly #queue: JobQueue;
   readonly #upkeep: Upkeep;
   readonly #versions: Versions;
+  readonly #handlersOf: (event: EventRecord) => readonly unknown[];
   /** Resolves once this process is noted in the store, or that has failed. */
   readonly noted: Promise<void>;
   readonly #loop: Promise<void>;
@@ -267,6 +268,7 @@ class StoreWorker implements EventWorker {
     const [owner, wake, { signal }] = [this.#owner, this.#wake, this.#ended];
     this.#store = store;
     this.#options = options;
+    this.#handlersOf = (event) => handlersOf(handler, event);
     this.#versions = new Versions({ ...options, store, handler, owner });
     const versions = this.#versions;
     const list = store.list.bind(store) as EventStore["list"];
@@ -359,10 +361,10 @@ class StoreWorker implements EventWorker {
   async #claim(limit: number): Promise<void> {
     const { leaseMs, log } = this.#options;
     const takeOver = !this.#upkeep.hasClockJumped();
-    const { holds } = this.#queue;
+    const [{ holds }, handlersOf, owner] = [this.#queue, this.#handlersOf, this.#owner];
     const endClaim = this.#queue.beginClaim(limit);
     this.#nextClaim.begin();
-    const claiming = this.#store.claim({ limit, owner: this.#owner, leaseMs, takeOver, holds });
+    const claiming = this.#store.claim({ limit, owner, leaseMs, takeOver, holds, handlersOf });
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
       this.#nextClaim.end(leases.length > 0);
