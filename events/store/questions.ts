@@ -40,7 +40,7 @@ export interface Answered {
 }
 
 /**
- * What has become of an answer.
+ * Fate of an answer.
  *
  * @category Flows
  */
@@ -53,9 +53,9 @@ export interface AnswerResult {
    * - `unknown`: there is no such question, or it was forgotten 30 days after its time.
    */
   readonly outcome: "taken" | "refused" | "late" | "over" | "unknown";
-  /** For `late`: the id of the sender who has answered. */
+  /** Id of the sender who has answered, of a `late` answer. */
   readonly by?: number | undefined;
-  /** For `late`: the time of the answer, milliseconds since the epoch. */
+  /** Time of the earlier answer, of a `late` one, milliseconds since the epoch. */
   readonly at?: number | undefined;
 }
 

@@ -14,7 +14,7 @@ interface Step<T> {
   readonly key: string;
   readonly fn: (context: StepContext) => T | Promise<T>;
   readonly options: StepOptions<T> | undefined;
-  /** What is stored with the note that it begins. */
+  /** Cells that are stored with the note that it begins. */
   readonly cells?: readonly CellChange[] | undefined;
 }
 
@@ -26,7 +26,7 @@ interface StepRun {
   noteStep(json: string | undefined): Promise<void>;
 }
 
-/** What was found out about a step that has begun in an earlier attempt. */
+/** Finding about a step that has begun in an earlier attempt. */
 type Found = { readonly value: unknown } | "not happened";
 
 /**

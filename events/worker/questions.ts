@@ -39,7 +39,7 @@ export interface AskOptions extends StepOptions {
  */
 export type Answer<TValue = unknown> =
   & {
-    /** What the function that sends has returned, if it is JSON: the message, to edit it. */
+    /** Result of the function that has sent the question, if it is JSON: the message, to edit it. */
     readonly sent: unknown;
   }
   & (

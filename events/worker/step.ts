@@ -81,7 +81,7 @@ export interface StepContext<TTx = unknown> {
 }
 
 /**
- * What is found of a step that may have happened: its result, `true` if it has none, undefined if it has not happened.
+ * Finding about a step that may have happened: its result, `true` if it has none, undefined if it has not happened.
  *
  * @typeParam T The result.
  * @category Handlers
@@ -96,7 +96,7 @@ export type FoundStep<T> = T | undefined | ([T] extends [void] ? true : never);
  */
 export interface StepOptions<T = unknown> {
   /**
-   * What is done if the step has begun in an earlier attempt, and it is not known how it ended: the process was
+   * Way to go on if the step has begun in an earlier attempt, and it is not known how it ended: the process was
    * killed meanwhile, or the step has thrown.
    *
    * - A function looks for what the step would have made. What it returns is the result; if it returns undefined, it
