@@ -25,7 +25,7 @@ import {
 } from "../events/store/failing.ts";
 import { kv, type KvCommit } from "../events/store/kv/mod.ts";
 import type { StoreDefinition } from "../events/store/store_definition.ts";
-import { HANDLES, NoHandler } from "../events/worker/event.ts";
+import { HANDLERS, HANDLES, type NamedEvent, NoHandler } from "../events/worker/event.ts";
 import { PLAN } from "../events/worker/handler_plans.ts";
 import { runOf } from "../events/worker/handler_run.ts";
 import type { Platform } from "../webhook/mod.ts";
@@ -41,6 +41,7 @@ import {
   type EventHandlers,
   handledOf,
   handlerOf,
+  handlersIn,
   plansOf,
   Source,
 } from "./event_handlers.ts";
@@ -407,6 +408,7 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
         ...handledOf({ name: SCHEDULE, kind: SCHEDULE }, this.#ofSchedules.handle),
       ],
       [PLAN]: plansOf(sources, this.#ofSchedules.handle),
+      [HANDLERS]: (event: NamedEvent) => handlersIn(sources, event),
     });
   }
 }

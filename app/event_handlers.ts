@@ -12,7 +12,13 @@ import {
 } from "../events/mod.ts";
 import { OWN, platformRefused, SCHEDULE } from "../events/store/emission.ts";
 import type { HandledEvents } from "../events/store/mod.ts";
-import { type DescribedHandler, HANDLES, NoSource } from "../events/worker/event.ts";
+import {
+  type DescribedHandler,
+  handlersOf,
+  HANDLES,
+  type NamedEvent,
+  NoSource,
+} from "../events/worker/event.ts";
 import {
   type HandlerPlan,
   PLAN,
@@ -161,6 +167,16 @@ export class Source<TEvents extends object, TContext extends HandlerContext>
 export function handledOf({ name, kind }: Origin, handle: EventHandler): HandledEvents[] {
   const handled = (handle as DescribedHandler)[HANDLES]?.() ?? [];
   return handled.map(({ names }) => ({ intake: name, platform: kind, names }));
+}
+
+/** Lists the handlers of an event: those of the platform or source that stored it, none if the app has neither. */
+export function handlersIn(
+  sources: readonly { readonly origin: Origin; readonly handle: EventHandler }[],
+  event: NamedEvent,
+): readonly unknown[] {
+  const isOrigin = ({ name, kind }: Origin) => name === event.intake && kind === event.platform;
+  const source = sources.find(({ origin }) => isOrigin(origin));
+  return source ? handlersOf(source.handle, event) : [];
 }
 
 type Sources = readonly { readonly origin: Origin; readonly handle: EventHandler }[];

@@ -53,6 +53,7 @@ export {
 // Types from other folders that appear in the exports above.
 export type {
   AcceptResult,
+  BatchOptions,
   DeadEvent,
   Emit,
   EmitOptions,

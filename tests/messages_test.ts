@@ -495,8 +495,13 @@ testMistakes<void>({
     "the options must be an object, got null": () => stopIdle(null),
   },
   "Cannot group the delivery": {
-    'there is no option "quiet". There are key, quietMs, maxWaitMs': () =>
+    'there is no option "quiet". There are key, quietMs, maxWaitMs, together': () =>
       group({ key: "a", quiet: 1 }),
+    "'together' must be \"all\", got true": () => group({ key: "a", quietMs: 1, together: true }),
+    "'quietMs' must be from 0 to 86400000, got undefined": () =>
+      group({ key: "a", together: "all" }),
+    "'maxWaitMs' must be from 5 to 604800000, got 4": () =>
+      group({ key: "a", quietMs: 5, maxWaitMs: 4 }),
   },
   "Cannot create the router": {
     'there is no option "strikt". There are strict, platform, store': () =>
@@ -599,8 +604,9 @@ testMistakes<EventStore>({
       importEvents(store, ReadableStream.from([]), wrong({ limit: 1 })),
   },
   "Cannot emit the event": {
-    'there is no option "delay". There are id, delayMs, group': (store) =>
-      store.emit("jobs", "a", {}, wrong({ delay: 1 })),
+    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together': (
+      store,
+    ) => store.emit("jobs", "a", {}, wrong({ delay: 1 })),
   },
   "Cannot catch up": {
     [
@@ -631,8 +637,15 @@ testMistakes<HandlerContext>({
       (await state("a")).set(1, wrong(null)),
   },
   "Cannot emit the event": {
-    'there is no option "delay". There are id, delayMs, group': ({ emit }) =>
-      emit("jobs", "a", {}, wrong({ delay: 1 })),
+    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together': (
+      { emit },
+    ) => emit("jobs", "a", {}, wrong({ delay: 1 })),
+    "'quietMs' needs a 'group': it is the time without a new event of that": ({ emit }) =>
+      emit("jobs", "a", {}, { quietMs: 1 }),
+    "'quietMs' must be from 0 to 86400000, got -1": ({ emit }) =>
+      emit("jobs", "a", {}, { group: "a", quietMs: -1 }),
+    "'quietMs' must be from 0 to 86400000, got undefined": ({ emit }) =>
+      emit("jobs", "a", {}, { group: "a", maxWaitMs: 1 }),
     [
       'the source must not be "github", which is a platform: only deliveries make its events. Give ' +
       'events of your own another source, such as "jobs"'

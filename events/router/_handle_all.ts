@@ -225,8 +225,8 @@ class HandlerLimits {
 }
 
 /** Checks whether a handler has failed because events of a batch cannot wait: it would in each attempt. */
-function isHopeless({ earlier = [] }: WebhookEvent, error: unknown): error is WaitRefusedError {
-  return earlier.length > 0 && error instanceof WaitRefusedError;
+function isHopeless({ batch = [] }: WebhookEvent, error: unknown): error is WaitRefusedError {
+  return batch.length > 1 && error instanceof WaitRefusedError;
 }
 
 const givenUp = (cause: Error): GiveUpError => new GiveUpError(cause.message, { cause });

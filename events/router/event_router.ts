@@ -13,7 +13,10 @@ import {
   type DescribedHandler,
   type EventHandler,
   type HandlerContext,
+  HANDLERS,
+  handlersOf,
   HANDLES,
+  type NamedEvent,
   NoHandler,
   type WebhookEvent,
 } from "../worker/event.ts";
@@ -207,6 +210,11 @@ export interface EventRouter<
   readonly handle: EventHandler<JsonObject, TContext>;
 }
 
+/** A handler of an event, with its registration. */
+interface RoutedHandler extends NamedHandler {
+  readonly route: Route;
+}
+
 interface Route {
   readonly handler: EventHandler;
   /** The events it is registered for: `on(push)`, `onAny` or `onOther`. */
@@ -358,6 +366,7 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
   readonly handle: EventHandler<JsonObject, TContext> = Object.assign(this.#handle.bind(this), {
     [HANDLES]: () => this.#handles(),
     [PLAN]: this.#plan(),
+    [HANDLERS]: (event: NamedEvent) => this.#handlersOf(event),
   });
 
   #plan(): HandlerPlan {
@@ -366,7 +375,7 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
       get hasLimits() {
         return hasLimits();
       },
-      runs: (event, retry) => planRuns(this.#handlersOf(namesOf(event)), event, retry),
+      runs: (event, retry) => planRuns(this.#named(event), event, retry),
     };
   }
 
@@ -375,20 +384,52 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
   }
 
   async #handle(event: WebhookEvent, context: TContext): Promise<void> {
-    const names = namesOf(event);
-    const handlers = this.#handlersOf(names);
-    if (handlers.length === 0) throw new NoHandler(names[0]!, { isStrict: this.#isStrict });
+    // All events of a batch have the same handlers. Their keys must not change if the latest event is cancelled.
+    const [first = event, ...others] = event.batch ?? [];
+    if (others.length > 0) this.#checkTogether(first, others);
+    const handlers = this.#named(first);
+    if (handlers.length === 0) {
+      throw new NoHandler(namesOf(first)[0]!, { isStrict: this.#isStrict });
+    }
     await handleAll(handlers, event, context);
   }
 
-  /** Finds the handlers of an event by its names. */
-  #handlersOf(names: readonly string[]): NamedHandler[] {
-    const own = names.map((name) => `on(${name})`);
+  /**
+   * Refuses events that other handlers take than the first one. The worker does not have them handled together unless
+   * a function between it and this router hides the handlers.
+   */
+  #checkTogether(first: WebhookEvent, others: readonly WebhookEvent[]): void {
+    const handlers = this.#handlersOf(first);
+    for (const other of others) {
+      if (other.type === first.type && other.action === first.action) continue;
+      const its = this.#handlersOf(other);
+      if (its.length === handlers.length && its.every((each, i) => each === handlers[i])) continue;
+      throw new Error(
+        `Cannot handle ${namesOf(first)[0]} and ${
+          namesOf(other)[0]
+        } together: they have different handlers. ` +
+          "Give the router's `handle` itself to the worker or to another router, and not a function that calls it",
+      );
+    }
+  }
+
+  /** Finds the handlers of an event, with their keys. */
+  #named(event: Pick<NamedEvent, "type" | "action">): RoutedHandler[] {
+    const own = namesOf(event).map((name) => `on(${name})`);
     const isNamed = this.#routes.some(({ events }) => own.some((each) => events.has(each)));
     const wanted = isNamed ? [...own, "onAny"] : ["onAny", "onOther"];
-    return this.#routes.flatMap(({ events, id, ...route }): NamedHandler | [] => {
+    return this.#routes.flatMap((route) => {
+      const { id, events, ...handler } = route;
       const match = wanted.find((each) => events.has(each));
-      return match === undefined ? [] : { key: id ?? match, ...route };
+      return match === undefined ? [] : { key: id ?? match, ...handler, route };
+    });
+  }
+
+  /** Lists the handlers of an event, and those of routers among them. */
+  #handlersOf(event: NamedEvent): readonly unknown[] {
+    return this.#named(event).flatMap(({ handler, route }) => {
+      const inner = handlersOf(handler, event);
+      return inner.length === 0 ? [] : [route, ...inner];
     });
   }
 

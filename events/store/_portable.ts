@@ -22,7 +22,8 @@ import {
   type PortableRecord,
 } from "./portable_event.ts";
 import { newPayloadRef, type StoreCore } from "./store_core.ts";
-import { listQuestions, questionCell } from "./questions.ts";
+import { listQuestions } from "./_questions.ts";
+import { questionCell } from "./questions.ts";
 import { entryUntil, listStates, stateChange, stateKey } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 

@@ -333,16 +333,16 @@ export interface EventOperations {
    * Answers a question that a handler has asked with `ask`, and wakes its event, in one commit. A handler has
    * {@linkcode HandlerContext.answer}; this is for a route, which has to know who it is that answers.
    *
-   * @param name The name that `send` of the question got.
+   * @param name The name that `send` of the question got. Any other value is the name of no question.
    * @param value A value that can be written as JSON, of up to 8,000 bytes.
    * @param options `by` is the id of the sender, and `eventId` that of an event which brings the answer: it gets the
    * same result if it answers again.
    * @returns What becomes of the answer.
-   * @throws {TypeError} If the name is something else, or the value cannot be written as JSON.
+   * @throws {TypeError} If the value cannot be written as JSON.
    * @throws {RangeError} If the value is too large.
    */
   answer(
-    name: string,
+    name: string | undefined,
     value?: unknown,
     options?: { readonly by?: number | undefined; readonly eventId?: string | undefined },
   ): Promise<AnswerResult>;
@@ -418,7 +418,8 @@ export interface EventOperations {
   steps(id: string): Promise<ListedStep[]>;
 
   /**
-   * Forgets a step of an event that waits or is dead, so that the next attempt takes it again.
+   * Forgets a step of an event that waits or is dead, with the later steps and the answers since, so that the next
+   * attempt repeats its handling from there.
    *
    * @param id The event's id.
    * @param name The step's name, as {@linkcode EventOperations.steps} lists it.
@@ -753,6 +754,13 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
      * @default {undefined} It works on none.
      */
     readonly holds?: ((id: string, dueAt: number) => boolean) | undefined;
+    /**
+     * Lists the claimer's handlers of an event. Events of different types that have {@linkcode BatchOptions.together}
+     * are leased together if these lists have the same members.
+     *
+     * @default {undefined} Only events of one type and action are leased together.
+     */
+    readonly handlersOf?: ((event: EventRecord) => readonly unknown[]) | undefined;
   }): Promise<Lease[]>;
 
   /**

@@ -16,6 +16,7 @@ import {
   type HandlerStore,
   isUnhandled,
   NoHandler,
+  toBatch,
   toEvent,
   type WebhookEvent,
 } from "./event.ts";
@@ -88,8 +89,6 @@ export class Job implements EventLog {
   #listener: JobListener | undefined;
   #attempt: Attempt | undefined;
   #members: readonly EventRecord[] = [];
-  /** Id of the event that the handler gets, if that is not the leased one. */
-  #handledId: string | undefined;
   /** Set if the handler failed. */
   #failure: { readonly error: unknown } | undefined;
   /** The places under the limits of its handlers, if there are any. */
@@ -296,7 +295,7 @@ export class Job implements EventLog {
     return record.batch && record.batch.events > 1 ? await this.#loadBatch(event) : event;
   }
 
-  /** Loads the events of a batch. The latest is the one that the handler gets, with the others. */
+  /** Loads the events of a batch. */
   async #loadBatch(first: WebhookEvent): Promise<WebhookEvent> {
     const { store, leaseMs } = this.#parts;
     const { lease, record } = this.#lease;
@@ -309,13 +308,11 @@ export class Job implements EventLog {
       });
       events.push(...await Promise.all(some));
     }
-    const latest = events.pop()!;
-    this.#handledId = latest.id;
-    return events.length === 0 ? latest : { ...latest, earlier: events };
+    return toBatch(events);
   }
 
   readonly #log: LogSink = (record) =>
-    this.#parts.log({ ...record, eventId: record.eventId ?? this.#handledId ?? this.id });
+    this.#parts.log({ ...record, eventId: record.eventId ?? this.id });
 
   /** Frees the place of a handler that has reached its time limit, and reports it from time to time. */
   readonly #onLimit = (isFirst: boolean): void => {

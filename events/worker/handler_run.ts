@@ -1,3 +1,4 @@
+import { nonJsonPartOf } from "../../core/json_value.ts";
 import { isPromise, met } from "../../core/check_options.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
@@ -26,15 +27,8 @@ import { LeasedProgress } from "./_leased_progress.ts";
 import { takeStep } from "./_steps.ts";
 import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
 import { type Answer, type AskOptions, checkQuestion } from "./questions.ts";
-import {
-  checkName,
-  checkSleep,
-  checkStep,
-  ownName,
-  type StepContext,
-  type StepOptions,
-} from "./step.ts";
 import type { RetryPolicy } from "./retry_policy.ts";
+import { checkSleep, checkStep, ownName, type StepContext, type StepOptions } from "./step.ts";
 import { HandlerStates } from "./state.ts";
 import type { TimeLimit } from "./time_limit.ts";
 
@@ -350,16 +344,20 @@ export class HandlerRun {
     const question = { eventId: record.id, by, until: now + timeoutMs };
     // Before it is sent: the answer may come at once.
     const cells = [questionCell(own, question, now)];
-    await this.#step(name, async (context) => void await send(own, context), { unknown }, cells);
+    const sending = async (context: StepContext) => {
+      const sent = await send(own, context);
+      // What cannot be kept is not needed to wait.
+      return nonJsonPartOf(sent) === undefined ? sent : undefined;
+    };
+    const sent = await this.#step(name, sending, { unknown }, cells);
     const result = await this.#waitFor<Answered>(waitNameOf(own), { timeoutMs });
-    if (result.timedOut) return { value: undefined, by: undefined, timedOut: true };
+    if (result.timedOut) return { value: undefined, by: undefined, timedOut: true, sent };
     const { value, by: sender } = result.value ?? {};
-    return { value: value as TValue, by: sender, timedOut: false };
+    return { value: value as TValue, by: sender, timedOut: false, sent };
   }
 
-  async #answer(name: string, value: unknown): Promise<AnswerResult> {
+  async #answer(name: string | undefined, value: unknown): Promise<AnswerResult> {
     this.#checkRunning("answer");
-    checkName("answer", name);
     const { store, leaseMs } = this.#parts;
     const { id: eventId, sender } = this.#lease.record;
     return await withDeadline(store.answer(name, value, { by: sender?.id, eventId }), leaseMs);

@@ -17,13 +17,13 @@ import { SharedTimer, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import { ClosedError } from "../store/engine.ts";
 import { checkFailingRules, type FailingRule } from "../store/failing.ts";
-import type { AcceptResult, EventStore, Lease } from "../store/mod.ts";
+import type { AcceptResult, EventRecord, EventStore, Lease } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { RENEWAL } from "./_held_lease.ts";
 import { JobQueue } from "./_job_queue.ts";
 import { Upkeep } from "./_upkeep.ts";
 import { Versions } from "./_versions.ts";
-import type { EventHandler, HandlerContext, HandlerStore } from "./event.ts";
+import { type EventHandler, type HandlerContext, handlersOf, type HandlerStore } from "./event.ts";
 import { HandlerPlans } from "./handler_plans.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
@@ -272,6 +272,7 @@ class StoreWorker implements EventWorker {
   readonly #queue: JobQueue;
   readonly #upkeep: Upkeep;
   readonly #versions: Versions;
+  readonly #handlersOf: (event: EventRecord) => readonly unknown[];
   /** Resolves once this process is noted in the store, or that has failed. */
   readonly noted: Promise<void>;
   readonly #loop: Promise<void>;
@@ -294,6 +295,7 @@ class StoreWorker implements EventWorker {
     const [owner, wake, { signal }] = [this.#owner, this.#wake, this.#ended];
     this.#store = store;
     this.#options = options;
+    this.#handlersOf = (event) => handlersOf(handler, event);
     this.#versions = new Versions({ ...options, store, handler, owner });
     const versions = this.#versions;
     const events = handlerStore(store, leaseMs);
@@ -396,10 +398,10 @@ class StoreWorker implements EventWorker {
   async #claim(limit: number): Promise<void> {
     const { leaseMs, log } = this.#options;
     const takeOver = !this.#upkeep.hasClockJumped();
-    const { holds } = this.#queue;
+    const [{ holds }, handlersOf, owner] = [this.#queue, this.#handlersOf, this.#owner];
     const endClaim = this.#queue.beginClaim(limit);
     this.#nextClaim.begin();
-    const claiming = this.#store.claim({ limit, owner: this.#owner, leaseMs, takeOver, holds });
+    const claiming = this.#store.claim({ limit, owner, leaseMs, takeOver, holds, handlersOf });
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
       this.#nextClaim.end(leases.length > 0);

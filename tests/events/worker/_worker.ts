@@ -103,8 +103,8 @@ export async function stealLease({ kv }: Pick<StoreUnderTest, "kv">, id: string)
   await changeValue(kv, await recordKey(kv, id), { lease });
 }
 
-/** With the oldest Deno, of which a turn takes more than a millisecond, simulations are of one engine. */
-const SIMULATED = ON_DENO_2_5 ? [KV] : ENGINES;
+/** Engines of the simulations: with the oldest Deno, of which a turn takes more than a millisecond, it is one. */
+export const SIMULATED = ON_DENO_2_5 ? [KV] : ENGINES;
 
 /**
  * Registers a test that runs in a simulation, for each engine: its clock turns by itself, so that leases of any length

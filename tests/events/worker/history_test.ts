@@ -128,6 +128,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
   putOffRate: fc.constantFrom(0, 0.1, 0.4),
   isQuiet: fc.boolean(),
   emitRate: fc.constantFrom(0, 0, 0.5),
+  isEmittingQuiet: fc.boolean(),
   waitRate: fc.constantFrom(0, 0, 0.2, 0.6),
   interventions: fc.nat({ max: 40 }),
   isKeeping: fc.boolean(),

@@ -56,7 +56,7 @@ testStore("startWorker() hands the event to the handler, and settles it", async 
     await reach(sut.store, "d1", "done");
     record = await sut.store.get("d1");
   });
-  const { body, receivedAt, idempotencyKey: _, ...rest } = events[0]!;
+  const { body, batch, receivedAt, idempotencyKey: _, ...rest } = events[0]!;
   assertEquals(rest, {
     ...{
       id: "d1",
@@ -66,11 +66,12 @@ testStore("startWorker() hands the event to the handler, and settles it", async 
       source: "github",
       type: "push",
     },
-    ...{ payload: { ref: "🙂" }, requestId: "r1", attempt: 1, earlier: [] },
+    ...{ payload: { ref: "🙂" }, requestId: "r1", attempt: 1 },
     ...{ action: undefined, repository: undefined, chat: undefined, sender: undefined },
   });
   assertEquals(new TextDecoder().decode(body), `{"ref":"🙂"}`);
   assertEquals(receivedAt, record!.receivedAt);
+  assertEquals([batch.length, batch[0] === events[0]], [1, true]);
 });
 
 testStore("startWorker() handles each of many events once", async (sut) => {
