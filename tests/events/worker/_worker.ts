@@ -103,7 +103,7 @@ export async function stealLease({ kv }: Pick<StoreUnderTest, "kv">, id: string)
   await changeValue(kv, await recordKey(kv, id), { lease });
 }
 
-/** With the oldest Deno, of which a turn takes more than a millisecond, simulations are of one engine. */
+/** Engines that are simulated: one with the oldest Deno, of which a turn takes more than a millisecond. */
 export const SIMULATED = ON_DENO_2_5 ? [KV] : ENGINES;
 
 /**
