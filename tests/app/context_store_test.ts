@@ -24,7 +24,7 @@ testApp(
     await test.deliver(forgeDelivery("star", {}));
     await test.deliver(forgeDelivery("push", {}), { expectFailure: true });
     assertEquals(new Set(seen), new Set(["woken", false, "job", "handled", 42]));
-    assertEquals(seen.slice(0, 2), ["woken", false]);
+    assertEquals(seen[0], "woken");
   },
 );
 
