@@ -188,7 +188,7 @@ const COMMANDS = {
     asks: isChosenByOption,
   },
   "forget-step": {
-    about: "Forget a step of an event, so that its next attempt takes it again",
+    about: "Forget a step of an event and what came after it, to be repeated",
     example: "events forget-step github:72d3162e-cc78-11e3-81ab-4c9367dc0958 'on(push)/review'",
     details: [
       "events show lists the steps of an event, with their results. An event that runs or is done is left as it is.",

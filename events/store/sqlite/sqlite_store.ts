@@ -50,7 +50,7 @@ interface FilePlace {
  * of the app or its `namespace`, and the folder is made. A file has the events of one app. Several processes of the app
  * may share it, on a disk of their machine.
  *
- * `settleWith` and `checkpoint` give their functions the transaction that settles the event, a {@linkcode SqliteTx}. What
+ * `settleWith` gives its functions the transaction that settles the event, a {@linkcode SqliteTx}. What
  * they change is committed with the event, or not at all: if a function throws, only its own attempt fails. Several
  * events share a transaction. If it fails, because a statement has ended it (`insert or rollback`) or a deferred foreign
  * key does not hold, each event has one of its own then. So a function may be called twice, and should change nothing
