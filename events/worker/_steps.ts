@@ -90,6 +90,12 @@ async function stored<T>(
   return valueOf(json) as T;
 }
 
+/** Checks whether a value can be the result of a step. */
+export function canBeKept(value: unknown): boolean {
+  return nonJsonPartOf(value) === undefined &&
+    Buffer.byteLength(JSON.stringify(value)) <= MAX_RESULT_BYTES;
+}
+
 function jsonOf(name: string, value: unknown): string {
   const wrong = nonJsonPartOf(value, "result");
   const json = wrong === undefined ? JSON.stringify(value) : "";

@@ -1,4 +1,3 @@
-import { nonJsonPartOf } from "../../core/json_value.ts";
 import { isPromise, met } from "../../core/check_options.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
@@ -24,7 +23,7 @@ import {
 import type { HeldLease } from "./_held_lease.ts";
 import type { Places } from "./concurrency_limit.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
-import { takeStep } from "./_steps.ts";
+import { canBeKept, takeStep } from "./_steps.ts";
 import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
 import { type Answer, type AskOptions, checkQuestion } from "./questions.ts";
 import type { RetryPolicy } from "./retry_policy.ts";
@@ -347,7 +346,7 @@ export class HandlerRun {
     const sending = async (context: StepContext) => {
       const sent = await send(own, context);
       // What cannot be kept is not needed to wait.
-      return nonJsonPartOf(sent) === undefined ? sent : undefined;
+      return canBeKept(sent) ? sent : undefined;
     };
     const sent = await this.#step(name, sending, { unknown }, cells);
     const result = await this.#waitFor<Answered>(waitNameOf(own), { timeoutMs });

@@ -4,10 +4,10 @@ import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { byLength } from "../../_length.ts";
 import { assertChildren, completionsIn, countsIn, handledWithIn, statesIn } from "./_aftermath.ts";
 import { assertGuarantees, type History, type Outcome } from "./_history.ts";
+import { SIMULATED } from "./_worker.ts";
 import { type Sent, World, type WorldOptions } from "./_world.ts";
 import { later } from "../store/_events.ts";
 import type { EngineUnderTest } from "../store/engines/_engine.ts";
-import { ENGINES } from "../store/engines/mod.ts";
 import { testWith } from "../../_permissions.ts";
 
 /** Settings of a history. The seed decides everything that they leave open, to the last step. */
@@ -190,7 +190,7 @@ const LOST_TIME: readonly Scenario[] = [
   },
 ];
 
-for (const engine of ENGINES) {
+for (const engine of SIMULATED) {
   testWith(
     engine.shared.needs,
     `no history breaks the guarantees, whatever fails and whoever intervenes [${engine.name}]`,
