@@ -14,7 +14,7 @@ interface Asking {
   readonly bot: TestBot;
   /** Names that questions were sent with. */
   readonly names: string[];
-  /** What the asking handlers have got. */
+  /** Results of the asking handlers. */
   readonly answers: unknown[];
   /** Delivers an answer, and returns what became of it. */
   press(name: unknown, by?: number): Promise<AnswerResult>;
