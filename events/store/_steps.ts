@@ -13,9 +13,9 @@ import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
 import { leavingName } from "./_waits.ts";
 import type { CellChange, CellKey } from "./engine.ts";
-import { type EventRecord, type EventStep, MAX_RESULT_BYTES } from "./event_record.ts";
+import type { EventRecord, EventStep } from "./event_record.ts";
 import type { ListedStep } from "./event_store.ts";
-import { jsonBytes, unparked } from "./settlement.ts";
+import { jsonBytes, sizeFlawOf, unparked } from "./settlement.ts";
 import { findEvent, type StoreCore } from "./store_core.ts";
 
 /** Kind of the cells. */
@@ -49,7 +49,8 @@ export function storedStep(
   json: string | undefined,
   { at, run }: Pick<EventStep, "at" | "run">,
 ): { readonly step: EventStep; readonly cells: readonly CellChange[] } {
-  if (json !== undefined) checkSize(name, json);
+  const tooLarge = json === undefined ? undefined : sizeFlawOf(json);
+  if (tooLarge) throw new RangeError(`Cannot store the step ${met(name)}: ${tooLarge}`);
   const parts = partsOf(json);
   const step = { name, at, run, parts: parts.length || undefined };
   const cells = parts.map((after, part) => ({
@@ -158,17 +159,6 @@ export async function deleteResults(
 
 function deletedCells(record: EventRecord, steps: readonly EventStep[]): CellChange[] {
   return steps.flatMap((step) => keysOf(record, step).map((key) => ({ key, after: null })));
-}
-
-function checkSize(name: string, json: string): void {
-  const bytes = Buffer.byteLength(json);
-  if (bytes <= MAX_RESULT_BYTES) return;
-  throw new RangeError(
-    `Cannot store the step ${
-      met(name)
-    }: its result takes ${bytes} bytes as JSON, over ${MAX_RESULT_BYTES}. ` +
-      "Return less, or where it is kept",
-  );
 }
 
 function partsOf(json: string | undefined): string[] {
