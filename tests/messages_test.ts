@@ -495,8 +495,22 @@ testMistakes<void>({
     "the options must be an object, got null": () => stopIdle(null),
   },
   "Cannot group the delivery": {
-    'there is no option "quiet". There are key, quietMs, maxWaitMs, together': () =>
-      group({ key: "a", quiet: 1 }),
+    [
+      'there is no option "quiet". There are key, quietMs, maxWaitMs, together, newer, interrupt, ' +
+      "maxInterrupts"
+    ]: () => group({ key: "a", quiet: 1 }),
+    '\'newer\' must be "wait", "interrupt" or "steer", got "merge"': () =>
+      group({ key: "a", newer: "merge" }),
+    "'interrupt', which says what becomes of the steps, must be an object, got undefined": () =>
+      group({ key: "a", newer: "interrupt" }),
+    '\'interrupt.steps\' must be "keep" or "drop", got undefined': () =>
+      group({ key: "a", newer: "interrupt", interrupt: {} }),
+    "'maxInterrupts' must be a whole number from 1 to 1000, got 0": () =>
+      group({ key: "a", newer: "interrupt", interrupt: { steps: "keep" }, maxInterrupts: 0 }),
+    '\'interrupt\' needs newer: "interrupt", got "steer"': () =>
+      group({ key: "a", newer: "steer", interrupt: { steps: "keep" } }),
+    "'maxInterrupts' needs newer: \"interrupt\", got undefined": () =>
+      group({ key: "a", maxInterrupts: 3 }),
     "'together' must be \"all\", got true": () => group({ key: "a", quietMs: 1, together: true }),
     "'quietMs' must be from 0 to 86400000, got undefined": () =>
       group({ key: "a", together: "all" }),

@@ -3,6 +3,7 @@ import { met } from "../../core/check_options.ts";
 import { isTime } from "../../core/shape.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { Tries, untilDone } from "../../core/tries.ts";
+import { checkNewerOptions } from "./batch_options.ts";
 import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import {
@@ -70,6 +71,7 @@ export class Acceptance {
   /** Stores a delivery, unless its id is known or, within the replay window, its document. */
   readonly accept: EventStore["accept"] = async (delivery, options) => {
     checkTypes(delivery);
+    if (delivery.newer !== undefined) checkNewerOptions("accept the delivery", delivery);
     const { engine, retentionMs } = this.#core;
     const id = eventIdOf(delivery);
     const payload = newPayloadRef(engine, delivery.body);

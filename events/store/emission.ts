@@ -7,7 +7,7 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { checkFilled, checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
-import { type BatchOptions, checkBatchOptions } from "./batch_options.ts";
+import { type BatchOptions, groupRule } from "./batch_options.ts";
 import type { SettlementRoom } from "./engine.ts";
 import type { EventChat, EventRecord, EventRepository, EventSender } from "./event_record.ts";
 import { isAction } from "./processes.ts";
@@ -241,8 +241,8 @@ export function emissionOf(
   }
   checkOptions(DOING, options, OPTIONS);
   const { id, delayMs = 0, group, quietMs, maxWaitMs, together } = options;
-  const isQuiet = checkBatchOptions(DOING, options);
-  if (isQuiet && group === undefined) {
+  const rule = groupRule(DOING, { quietMs, maxWaitMs, together });
+  if (rule && group === undefined) {
     throw new TypeError(
       `Cannot ${DOING}: 'quietMs' needs a 'group': it is the time without a new event of that`,
     );
@@ -256,7 +256,7 @@ export function emissionOf(
     ...(id !== undefined && { id }),
     delayMs: Math.ceil(delayMs),
     ...(group !== undefined && { group }),
-    ...(isQuiet && { quietMs, maxWaitMs, together }),
+    ...rule,
     body,
   };
 }
