@@ -6,6 +6,7 @@ import { Tries, untilDone } from "../../core/tries.ts";
 import { checkNewerOptions } from "./batch_options.ts";
 import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
+import { tellNewer } from "./_newer.ts";
 import {
   accepted,
   checkReplayWindow,
@@ -164,7 +165,13 @@ export class Acceptance {
     const { cells, sums, drops } = kept ?? {};
     const beside = { cells, sums, drops, urgency: "intake", turn: TURN } as const;
     const handOff = new LocalHandOff(this.#core, delivery);
-    return arrive(this.#core, { before, record, orderingKey, body }, beside, handOff);
+    const event = { before, record, orderingKey, body };
+    const arriving = arrive(this.#core, event, beside, handOff);
+    if (!record.interrupts) return arriving;
+    return arriving.then((applied) => {
+      if (applied.ok) tellNewer(this.#core, applied.written[0]);
+      return applied;
+    });
   }
 
   #find(id: string): Promise<Stored | Unreadable | null> {

@@ -97,6 +97,8 @@ export type HandledPart =
     readonly name: string;
     /** Its result as JSON; undefined for none. */
     readonly json: string | undefined;
+    /** True if it stays when its run is interrupted, false if it is dropped. Otherwise the rule of the event decides. */
+    readonly keep?: boolean | undefined;
   };
 
 /**
@@ -938,6 +940,30 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
     lease: Lease,
     options?: ReleaseOptions & { readonly reports?: readonly FailingRule[] | undefined },
   ): Promise<boolean>;
+
+  /**
+   * Finds the newer event that interrupts the handler of a leased one: it was accepted with `newer: "interrupt"` or
+   * emitted with `interrupt`, waits behind the batch of the leased one, and can be handled together with it.
+   *
+   * @param lease The lease.
+   * @param handlersOf Lists the claimer's handlers of an event, as for {@linkcode EventStore.claim}.
+   * @returns The id of the latest such event; null if there is none.
+   */
+  interruptedBy(
+    lease: Lease,
+    handlersOf?: (event: EventRecord) => readonly unknown[],
+  ): Promise<string | null>;
+
+  /**
+   * Gives an event back whose handler was interrupted by a newer one of its group. The attempt does not count, and the
+   * next one gets the newer events too, unless one of several handlers has ended. Of the steps so far it gets those that
+   * the rule of the event keeps.
+   *
+   * @param lease The lease.
+   * @param by The id of the newer event.
+   * @returns True if it was given back; false if the lease was lost.
+   */
+  interrupt(lease: Lease, by: string): Promise<boolean>;
 
   /**
    * Gives an event up. It is kept, with its payload and attempts, until somebody decides on it or its

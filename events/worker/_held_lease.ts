@@ -121,8 +121,8 @@ export class HeldLease {
   }
 
   /** Aborts the signal. The lease is held as before. */
-  abort(reason: string): void {
-    this.#controller.abort(new Error(reason));
+  abort(reason: string | Error): void {
+    this.#controller.abort(typeof reason === "string" ? new Error(reason) : reason);
   }
 
   /** Aborts the signal because somebody wants the event cancelled. */

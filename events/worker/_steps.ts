@@ -22,7 +22,7 @@ interface StepRun {
   readonly limits: { readonly signal: AbortSignal };
   run(call: () => unknown): Promise<void>;
   stepContext(): StepContext;
-  noteStep(json: string | undefined): Promise<void>;
+  noteStep(json: string | undefined, keep: boolean | undefined): Promise<void>;
 }
 
 /** Finding about a step that has begun in an earlier attempt. */
@@ -80,12 +80,12 @@ async function lookFor<T>(
 
 /** Stores the result of a step, and what the step has added. */
 async function stored<T>(
-  { name }: Step<T>,
+  { name, options: { keep } = {} }: Step<T>,
   value: unknown,
   run: StepRun,
 ): Promise<T> {
   const json = value === undefined ? undefined : jsonOf(name, value);
-  await run.noteStep(json);
+  await run.noteStep(json, keep);
   return valueOf(json) as T;
 }
 

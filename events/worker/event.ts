@@ -353,6 +353,30 @@ export class RetryLaterError extends Error {
 }
 
 /**
+ * Reason for which the `signal` of a handler is aborted because a newer event of its ordering group has come
+ * ({@linkcode NewerOptions}). A handler that ends by it, or by an error that has it as its cause, runs anew with the newer
+ * event in its batch, and no attempt is counted. So let it pass: `signal.throwIfAborted()` throws it, and so does `fetch`.
+ *
+ * @category Flows
+ */
+export class NewerEventError extends Error {
+  /** The class's name. */
+  override readonly name = "NewerEventError";
+  /** The id of the newer event. */
+  readonly eventId: string;
+
+  /**
+   * Creates the error.
+   *
+   * @param eventId The id of the newer event.
+   */
+  constructor(eventId: string) {
+    super(`The event ${met(eventId)} is newer`);
+    this.eventId = eventId;
+  }
+}
+
+/**
  * Thrown by `waitFor` to end the handler, because its event has to wait. The attempt has not failed. Code that catches
  * errors should let it pass; if it does not, the event is parked all the same.
  *

@@ -90,6 +90,7 @@ export class HandlerRun {
   /** The waits and steps so far, its own and of runs within it, awaited or not. */
   #calls: Promise<unknown> | undefined;
   #hasEnded = false;
+  #isPartlyDone = false;
 
   /**
    * Creates a run.
@@ -117,6 +118,16 @@ export class HandlerRun {
   /** Creates the run of a handler that a router within this one calls. */
   partOf(key: string, limits: RunLimits): HandlerRun {
     return new HandlerRun(this.#parts, this.#lease, limits, key, this);
+  }
+
+  /** True once one of several handlers that run side by side has ended, here or in a run within this one. */
+  get isPartlyDone(): boolean {
+    return this.#isPartlyDone;
+  }
+
+  /** Notes that one of several handlers has ended. */
+  notePartEnded(): void {
+    for (const run of this.#withAround()) run.#isPartlyDone = true;
   }
 
   /**
@@ -220,8 +231,8 @@ export class HandlerRun {
   }
 
   /** Stores the result of the step that this run is of, in a commit with what it has added. */
-  async noteStep(json: string | undefined): Promise<void> {
-    const part = { is: "step", name: this.#name, json } as const;
+  async noteStep(json: string | undefined, keep: boolean | undefined): Promise<void> {
+    const part = { is: "step", name: this.#name, json, keep } as const;
     try {
       await this.#note(part);
     } catch (error) {

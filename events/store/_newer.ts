@@ -1,0 +1,62 @@
+/**
+ * Newer events of an ordering group, while the handler of the first one runs.
+ *
+ * The events behind the first one of a group are stored, so nothing has to be noted when one has joined: the change that
+ * ends the run finds them. To tell the handler is only a hint. The workers of this process get it with the commit
+ * (`tellNewer`), and those of others look at the group once a second (`interruptedBy`). If the handler ends by that, its
+ * event is queued without its batch (`interrupted()` in `settlement.ts`), and the next claim makes one of all that wait.
+ *
+ * @module
+ */
+import { type HandlersOf, joinedSince } from "./_batches.ts";
+import { applyChange } from "./_settlement.ts";
+import { dropResults } from "./_steps.ts";
+import { type Stored, TooLargeError } from "./engine.ts";
+import type { EventRecord } from "./event_record.ts";
+import type { EventStore } from "./event_store.ts";
+import { inBrief, interrupted } from "./settlement.ts";
+import type { StoreCore } from "./store_core.ts";
+
+/** Makes the operations on leased events that hear of newer ones. */
+export function newerOperations(core: StoreCore) {
+  return {
+    async interruptedBy({ record }, handlersOf) {
+      if (!canBeInterrupted(record)) return null;
+      const { newer = [] } = await joinedSince(core.engine, record, handlersOf) ?? {};
+      return newer.findLast(({ interrupts }) => interrupts)?.id ?? null;
+    },
+
+    async interrupt(lease, by) {
+      const after = interrupted(lease.record, by, core.engine.now());
+      const cells = await dropResults(core, lease, after);
+      try {
+        return (await applyChange(core, lease, after, { cells })).ok;
+      } catch (error) {
+        if (!(error instanceof TooLargeError)) throw error;
+        return (await applyChange(core, lease, inBrief(after), { cells })).ok;
+      }
+    },
+  } satisfies Partial<EventStore>;
+}
+
+/**
+ * Checks whether newer events interrupt the handler of an event: not for ever, and not once a part of it is done, since
+ * the newer ones would miss that part.
+ *
+ * @param record The record of the event.
+ * @returns True if they do.
+ */
+export function canBeInterrupted(
+  { newer, quiet, group, progress, interrupted }: EventRecord,
+): boolean {
+  if (newer?.mode !== "interrupt" || !quiet || !group || progress?.length) return false;
+  return (interrupted?.times ?? 0) < (newer.maxInterrupts ?? 0);
+}
+
+/** Tells the workers of this process of an event that has joined its group, if it interrupts the one that runs. */
+export function tellNewer({ listeners }: StoreCore, joined: Stored | null | undefined): void {
+  if (!joined?.record.interrupts) return;
+  const { group, dueAt } = joined.record;
+  if (!group || dueAt !== null) return;
+  for (const listener of listeners) listener.onNewer?.(group.key);
+}
