@@ -58,7 +58,7 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
       if (found === undefined) note(db, NAMESPACE, namespace);
       else if (found !== namespace) throw new Error(otherEvents(found, namespace));
       if (setup) setUp(db, guard, setup);
-      db.commit();
+      else db.commit();
     } catch (error) {
       db.rollback();
       throw error;
