@@ -1,5 +1,5 @@
 import { type Applied, type Change, type Engine, type Limits, NoTurnError } from "../engine.ts";
-import { addPart, makeChange, makeTransaction, PART_BYTES } from "./_change.ts";
+import { addPart, deleteRest, makeChange, makeTransaction, PART_BYTES } from "./_change.ts";
 import { readingCells } from "./_cells.ts";
 import { isOfDisk } from "./_connection.ts";
 import type { SqliteFile } from "./_file.ts";
@@ -53,17 +53,30 @@ export function openSqliteEngine(
     ...{ db, now, newVersion },
     write: (run) => commits.run({ isIntake: false, run }),
   });
+  /** Deletes what is left of large payloads, in transactions of its own. If that fails, the upkeep does it. */
+  async function deleteRests(ids: readonly string[]): Promise<void> {
+    try {
+      for (const id of ids) {
+        while (await commits.run({ isIntake: false, run: () => deleteRest(db, id) }));
+      }
+    } catch {
+      // What led to it is stored.
+    }
+  }
   async function apply(change: SqliteChange): Promise<Applied> {
+    const rests: string[] = [];
     const applied = await commits.run<Applied | undefined>({
       isIntake: change.urgency === "intake",
       withinMs: change.withinMs,
       run: (waitedMs) => {
         if (hasNoTurn(change, waitedMs)) return undefined;
-        return makeChange(db, change, { now: now(), version: newVersion(), guard });
+        rests.length = 0;
+        return makeChange(db, change, { now: now(), version: newVersion(), guard, rests });
       },
       failed: change.effects && refusedByEffects,
     });
     if (!applied) throw new NoTurnError("other changes were before it");
+    if (applied.ok && rests.length > 0) await deleteRests(rests);
     return applied;
   }
   return {
@@ -78,7 +91,9 @@ export function openSqliteEngine(
     transact: (make) =>
       commits.run({
         isIntake: false,
-        run: () => makeTransaction(db, make, { now: now(), version: newVersion(), guard }),
+        // What it makes deletes no large payload: the upkeep would find the rest of one.
+        run: () =>
+          makeTransaction(db, make, { now: now(), version: newVersion(), guard, rests: [] }),
         failed: refusedByEffects,
       }),
     ...readingEvents(db, now),
