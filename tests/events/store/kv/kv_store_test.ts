@@ -113,8 +113,9 @@ testWith(
       const path = `${folder}/kv.db`;
       using other = await Deno.openKv(path);
       await other.set(["a"], 1);
+      const { ino } = await Deno.stat(path);
       const locks = async () =>
-        (await run("cat", ["/proc/locks"])).stdout.split(` ${Deno.pid} `).length - 1;
+        (await run("cat", ["/proc/locks"])).stdout.split(`:${ino} `).length - 1;
       const before = await locks();
       {
         await using _app = await openOn("Deno KV", path);
