@@ -283,8 +283,7 @@ export class Job implements EventLog {
       ...{ retry: this.#parts.plans.retryOf(this.#lease.record), places: this.#places },
     });
     this.#run = run;
-    const context = run.contextIn({ log: this.#log, db, store: events });
-    return run.run(() => handler(event, context));
+    return run.handle(handler, event, { log: this.#log, db, store: events });
   }
 
   async #load(): Promise<WebhookEvent> {
