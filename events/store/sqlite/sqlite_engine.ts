@@ -1,4 +1,4 @@
-import { type Applied, type Change, type Engine, type Limits, NoTurnError } from "../engine.ts";
+import { type Applied, type Engine, type Limits, NoTurnError } from "../engine.ts";
 import { addPart, makeChange, makeTransaction, PART_BYTES } from "./_change.ts";
 import { readingCells } from "./_cells.ts";
 import { isOfDisk } from "./_connection.ts";
@@ -34,8 +34,6 @@ const LIMITS: Limits = {
  */
 const POLL_MS = 300_000;
 
-type SqliteChange = Change<SqliteTx>;
-
 /**
  * Opens the engine of a SQLite file.
  *
@@ -53,19 +51,6 @@ export function openSqliteEngine(
     ...{ db, now, newVersion },
     write: (run) => commits.run({ isIntake: false, run }),
   });
-  async function apply(change: SqliteChange): Promise<Applied> {
-    const applied = await commits.run<Applied | undefined>({
-      isIntake: change.urgency === "intake",
-      withinMs: change.withinMs,
-      run: (waitedMs) => {
-        if (hasNoTurn(change, waitedMs)) return undefined;
-        return makeChange(db, change, { now: now(), version: newVersion(), guard });
-      },
-      failed: change.effects && refusedByEffects,
-    });
-    if (!applied) throw new NoTurnError("other changes were before it");
-    return applied;
-  }
   return {
     name: "sqlite",
     notifier: "watch",
@@ -74,7 +59,14 @@ export function openSqliteEngine(
     reader: guard.reader,
     place,
     now,
-    apply,
+    apply: (change) =>
+      commits.run({
+        isIntake: change.urgency === "intake",
+        withinMs: change.withinMs,
+        turn: change.turn,
+        run: () => makeChange(db, change, { now: now(), version: newVersion(), guard }),
+        failed: change.effects && refusedByEffects,
+      }),
     transact: (make) =>
       commits.run({
         isIntake: false,
@@ -96,11 +88,6 @@ export function openSqliteEngine(
     tidy: (what) => upkeep.tidy(what),
     check: (options) => upkeep.check(options),
   };
-}
-
-/** Checks for a change that has waited for its turn for too long. */
-function hasNoTurn({ turn }: SqliteChange, waitedMs: number): boolean {
-  return turn !== undefined && ((turn.signal?.aborted ?? false) || waitedMs > turn.withinMs);
 }
 
 /** Refuses a change whose effects have failed its transaction. */
