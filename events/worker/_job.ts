@@ -252,7 +252,12 @@ export class Job implements EventLog {
   // Steps 2 and 3: load and handle.
 
   async #callHandler(): Promise<void> {
-    const event = await this.#load();
+    const { store, leaseMs } = this.#parts;
+    const { lease, record } = this.#lease;
+    const body = this.#body ?? await withDeadline(store.load(lease), leaseMs);
+    const first = toEvent(record, body, this.#payload);
+    const isBatch = record.batch !== undefined && record.batch.events > 1;
+    const event = isBatch ? await this.#loadBatch(first) : first;
     try {
       await this.#parts.turns.run(() => this.#startHandler(event));
     } catch (thrown) {
@@ -284,14 +289,6 @@ export class Job implements EventLog {
     });
     this.#run = run;
     return run.handle(handler, event, { log: this.#log, db, store: events });
-  }
-
-  async #load(): Promise<WebhookEvent> {
-    const { store, leaseMs } = this.#parts;
-    const { lease, record } = this.#lease;
-    const body = this.#body ?? await withDeadline(store.load(lease), leaseMs);
-    const event = toEvent(record, body, this.#payload);
-    return record.batch && record.batch.events > 1 ? await this.#loadBatch(event) : event;
   }
 
   /** Loads the events of a batch. */
@@ -346,15 +343,20 @@ export class Job implements EventLog {
     }
   }
 
-  #write(level: LogLevel, message: string, record: EventRecord, fields: object = {}): void {
+  #write(level: LogLevel, message: string, record: EventRecord, fields?: object): void {
     const { id: eventId, deliveryId, platform, type, requestId } = record;
     const { attempt } = this.#lease.record;
     const event = {
-      ...{ platform, type, eventId, deliveryId, attempt, durationMs: this.#durationMs },
+      platform,
+      type,
+      eventId,
+      deliveryId,
+      attempt,
+      durationMs: this.#durationMs,
       requestId: requestId ?? undefined,
+      ...fields,
     };
-    const write = () => writeLog(this.#parts.log, level, message, { ...event, ...fields });
-    if (this.#attempt) this.#attempt.run(write);
-    else write();
+    if (this.#attempt) this.#attempt.run(() => writeLog(this.#parts.log, level, message, event));
+    else writeLog(this.#parts.log, level, message, event);
   }
 }
