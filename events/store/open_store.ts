@@ -137,9 +137,9 @@ function tellingEngine<TTx>(
       else if (time < Infinity) listener.onDueLater?.(time);
     }
   }
-  async function telling(make: () => Promise<Applied>, changeOf: () => Change): Promise<Applied> {
+  async function telling(applying: Promise<Applied>, changeOf: () => Change): Promise<Applied> {
     try {
-      const applied = await make();
+      const applied = await applying;
       if (applied.ok && listeners.size > 0) tell(firstDueBy(changeOf(), applied, engine.now()));
       return applied;
     } catch (error) {
@@ -150,11 +150,11 @@ function tellingEngine<TTx>(
   }
   return {
     ...engine,
-    apply: (change) => telling(() => engine.apply(change), () => change as Change),
+    apply: (change) => telling(engine.apply(change), () => change as Change),
     transact(make) {
       let change: Change = { urgency: "work" };
       // The last call counts.
-      return telling(() => engine.transact((tx) => change = make(tx)), () => change);
+      return telling(engine.transact((tx) => change = make(tx)), () => change);
     },
     async tidy(what) {
       const tidied = await engine.tidy(what);

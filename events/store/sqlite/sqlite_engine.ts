@@ -34,8 +34,6 @@ const LIMITS: Limits = {
  */
 const POLL_MS = 300_000;
 
-type SqliteChange = Change<SqliteTx>;
-
 /**
  * Opens the engine of a SQLite file.
  *
@@ -63,19 +61,18 @@ export function openSqliteEngine(
       // What led to it is stored.
     }
   }
-  async function apply(change: SqliteChange): Promise<Applied> {
+  async function apply(change: Change<SqliteTx>): Promise<Applied> {
     const rests: string[] = [];
-    const applied = await commits.run<Applied | undefined>({
+    const applied = await commits.run<Applied>({
       isIntake: change.urgency === "intake",
       withinMs: change.withinMs,
-      run: (waitedMs) => {
-        if (hasNoTurn(change, waitedMs)) return undefined;
+      turn: change.turn,
+      run() {
         rests.length = 0;
         return makeChange(db, change, { now: now(), version: newVersion(), guard, rests });
       },
       failed: change.effects && refusedByEffects,
     });
-    if (!applied) throw new NoTurnError("other changes were before it");
     if (applied.ok && rests.length > 0) await deleteRests(rests);
     return applied;
   }
@@ -111,11 +108,6 @@ export function openSqliteEngine(
     tidy: (what) => upkeep.tidy(what),
     check: (options) => upkeep.check(options),
   };
-}
-
-/** Checks for a change that has waited for its turn for too long. */
-function hasNoTurn({ turn }: SqliteChange, waitedMs: number): boolean {
-  return turn !== undefined && ((turn.signal?.aborted ?? false) || waitedMs > turn.withinMs);
 }
 
 /** Refuses a change whose effects have failed its transaction. */
