@@ -31,7 +31,8 @@
  */
 import type { EngineUnderTest } from "./_engine.ts";
 import { KV } from "./kv.ts";
+import { POSTGRES } from "./postgres.ts";
 import { SQLITE } from "./sqlite.ts";
 
 /** All engines. The names of their tests have theirs: `--filter sqlite`. */
-export const ENGINES: readonly EngineUnderTest[] = [KV, SQLITE];
+export const ENGINES: readonly EngineUnderTest[] = [KV, SQLITE, POSTGRES];

@@ -1,0 +1,82 @@
+import { RefusedError } from "./_change.ts";
+import type { Transaction } from "./_connections.ts";
+import type { PgClient } from "./_pool.ts";
+
+/**
+ * Transaction of a Postgres database, for rows of one's own: `query` of `npm:pg`. The store begins and ends the
+ * transaction. It refuses statements that would.
+ *
+ * @category Handlers
+ */
+export interface PostgresTx {
+  /**
+   * Runs a statement.
+   *
+   * @param text The statement, with `$1`, `$2`, ... for values.
+   * @param values The values.
+   * @returns The rows, and the number of those that it has returned or changed.
+   */
+  query<TRow = Record<string, unknown>>(
+    text: string,
+    values?: readonly unknown[],
+  ): Promise<{ readonly rows: TRow[]; readonly rowCount: number | null }>;
+}
+
+/**
+ * Postgres database of an app, for reading: `query` of `npm:pg`. Each statement runs in a transaction that can only read.
+ *
+ * @category Handlers
+ */
+export type PostgresReader = PostgresTx;
+
+/** Statements that begin or end a transaction. `rollback to` only ends a savepoint. */
+const ENDING =
+  /^(?:\s|--[^\n]*\n|\/\*[^]*?\*\/)*(?:begin|start|commit|end|abort|prepare\s+transaction|rollback(?!\s+(?:work\s+|transaction\s+)?to\b))\b/i;
+
+/** A transaction that a function writes in. */
+export class HandlersTransaction implements PostgresTx {
+  readonly #client: PgClient;
+  #hasEnded = false;
+
+  private constructor(client: PgClient) {
+    this.#client = client;
+  }
+
+  /**
+   * Calls a function that writes in a transaction.
+   *
+   * @param tx The transaction.
+   * @param work The function.
+   * @returns Its result.
+   * @throws {RefusedError} If it throws, or has ended the transaction.
+   */
+  static async call<T>(tx: Transaction, work: (tx: PostgresTx) => T | Promise<T>): Promise<T> {
+    const handlers = new HandlersTransaction(tx.client);
+    const mark = crypto.randomUUID();
+    await tx.all("select set_config('edge_base.mark', $1, true)", mark);
+    try {
+      const result = await work(handlers);
+      const [found] = await tx.all<{ mark: string | null }>(
+        "select current_setting('edge_base.mark', true) as mark",
+      );
+      if (found?.mark === mark) return result;
+      throw new TypeError("A statement has ended the transaction, which the store begins and ends");
+    } catch (error) {
+      throw new RefusedError({ ok: false, why: "effects", error });
+    } finally {
+      handlers.#hasEnded = true;
+    }
+  }
+
+  async query<TRow>(
+    text: string,
+    values: readonly unknown[] = [],
+  ): Promise<{ readonly rows: TRow[]; readonly rowCount: number | null }> {
+    if (this.#hasEnded) throw new TypeError("Cannot run the statement: the transaction has ended");
+    if (ENDING.test(text)) {
+      throw new TypeError("Cannot run the statement: the store begins and ends the transaction");
+    }
+    const { rows, rowCount } = await this.#client.query({ text, values });
+    return { rows: rows as TRow[], rowCount };
+  }
+}
