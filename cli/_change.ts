@@ -59,7 +59,8 @@ export function replay(run: CliRun): Promise<boolean> {
   return changeEvents(run, {
     verb: "replayed",
     question: (count) => `Replay ${count}, ${how}?`,
-    run: (store, filter, options) => store.replayAll(filter, options),
+    run: (store, filter, options) =>
+      store.replayAll(filter, { ...options, fresh: run.values.fresh }),
     whyDone: "its payload is not kept",
   });
 }

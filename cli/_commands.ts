@@ -90,6 +90,7 @@ const OPTIONS = {
   yes: { about: "do not ask before" },
   api: apiOption("the address of GitHub's API, for GitHub Enterprise Server"),
   all: { about: "all that the command applies to" },
+  fresh: { about: "let dead events begin anew, without their steps and answers" },
   id: { value: "ID", about: "the event's id: one that is known is not stored again" },
   delay: timed("TIME", "the time until it is due, such as 30s, 15m, 12h or 7d", "a time"),
   group: { value: "KEY", about: "the ordering key: one event of a key is handled at a time" },
@@ -173,6 +174,7 @@ const COMMANDS = {
       WHICH,
       "Dead events are those that failed. A cancelled one is put back by its id, or with --outcome " +
       "cancelled.",
+      "A dead event goes on with the steps that it has stored; with --fresh it begins anew.",
       "Done events are put back with --state done only, as long as the app keeps their payloads. Their work " +
       "is done again.",
       ASKS,
@@ -181,7 +183,20 @@ const COMMANDS = {
     ],
     states: ["dead", "done"],
     ...CHANGING,
+    options: [...CHANGING.options, "fresh"],
     asks: isChosenByOption,
+  },
+  "forget-step": {
+    about: "Forget a step of an event, so that its next attempt takes it again",
+    example: "events forget-step github:72d3162e-cc78-11e3-81ab-4c9367dc0958 'on(push)/review'",
+    details: [
+      "events show lists the steps of an event, with their results. An event that runs or is done is left as it is.",
+      "A dead event is put back with events replay then.",
+    ],
+    words: "ID NAME",
+    check: ({ length }) => {
+      if (length !== 2) throw new UsageError("Give the id of the event and the name of the step");
+    },
   },
   cancel: {
     about: "Cancel events that wait or run: they never become done",

@@ -6,6 +6,7 @@ import {
   type StoredEvent,
   type UntakenAnswer,
 } from "../events/mod.ts";
+import { withEventIds } from "./_change.ts";
 import type { CliRun } from "./_commands.ts";
 import {
   agoOf,
@@ -47,14 +48,35 @@ export async function show(
     const payload = event.state === "unreadable" ? {} : await payloadOf(store, event);
     if ("payloadError" in payload) isWhole = false;
     const answer = answerIn(await answerOf(store, event), json);
+    const steps = await stepsOf(store, event);
     out(
       json
-        ? JSON.stringify({ ...withValues(event), ...answer, ...payload })
-        : readableJsonOf(event, { ...answer, ...payload }),
+        ? JSON.stringify({ ...withValues(event), ...steps, ...answer, ...payload })
+        : readableJsonOf({ ...event, ...steps }, { ...answer, ...payload }),
     );
   }
   for (const id of missing) err(`There is no event ${id}`);
   return isWhole && missing.size === 0;
+}
+
+/** Reads the steps of an event, with their results. */
+async function stepsOf(store: EventStore, event: StoredEvent): Promise<object> {
+  if (event.state === "unreadable" || !event.steps) return {};
+  const steps = await store.steps(event.id);
+  return { steps: steps.map(({ isBegun, ...step }) => isBegun ? { ...step, isBegun } : step) };
+}
+
+/** Forgets a step. */
+export async function forgetStep(
+  { store, words: [id, name], values: { json }, world: { out } }: CliRun,
+): Promise<boolean> {
+  const { ids } = await withEventIds(store, { ids: [id!] });
+  const forgotten = await store.forgetStep(ids![0]!, name!);
+  const text = forgotten
+    ? `forgotten: ${name}`
+    : `not forgotten: ${name} (there is no such step, or the event runs or is done)`;
+  out(json ? JSON.stringify({ forgotten }) : text);
+  return forgotten;
 }
 
 /** Formats the value that a parked event was woken with. */

@@ -3,7 +3,7 @@ import type { CliOptions, CliRun } from "./_commands.ts";
 import { withProgress } from "./_output.ts";
 import { type CliWorld, InterruptedError, interruptible, UsageError } from "./_world.ts";
 
-/** Beginning of an event's line. The other lines hold states, answers and notes of schedules. */
+/** Beginning of an event's line. The other lines hold states, answers, questions and notes of schedules. */
 const EVENT_START = '{"format":"edge-base.event"';
 
 /** Mode of a file with payloads: only its owner can read it. */
@@ -47,7 +47,9 @@ export async function exportEventsTo(run: CliRun): Promise<boolean> {
   } else {
     const { exported, entries } = count;
     report(`${exported} exported${interrupted ? ", interrupted" : ""}`);
-    if (entries > 0) report(`${entries} states, answers and notes of schedules exported with them`);
+    if (entries > 0) {
+      report(`${entries} states, answers, questions and notes of schedules exported with them`);
+    }
     for (const id of absent) world.err(`not exported: ${id} (there is no such event)`);
   }
   if (interrupted) throw new InterruptedError();
@@ -93,7 +95,8 @@ export async function importEventsFrom(
 }
 
 function linesOf(
-  { imported, known, expired, states, answers, schedules, failed, failures }: ImportResult,
+  { imported, known, expired, states, answers, questions, schedules, failed, failures }:
+    ImportResult,
   interrupted: boolean,
 ): string[] {
   const more = failed - failures.length;
@@ -103,6 +106,7 @@ function linesOf(
     ...(expired > 0 ? [`${expired} forgotten: done for longer than the retention`] : []),
     ...linesOfEntries("states", states),
     ...linesOfEntries("answers", answers),
+    ...linesOfEntries("questions", questions),
     ...linesOfEntries("notes of schedules", schedules),
     ...failures.map(({ line, reason }) => `not imported: line ${line} (${reason})`),
     ...(more > 0 ? [`not imported: ${more} more lines`] : []),

@@ -1,6 +1,5 @@
 import { html, raw } from "@hono/hono/html";
-import type { EventRecord, StoredEvent } from "../events/mod.ts";
-import { hasBeenAnswered } from "../events/store/settlement.ts";
+import type { StoredEvent } from "../events/mod.ts";
 import type { ActCount } from "./_act_steps.ts";
 import type { Act, ActPage } from "./_acts.ts";
 import type { ConsoleData } from "./_console_data.ts";
@@ -198,7 +197,7 @@ function questionOfOne(
 ): Html {
   const { id, state, receivedAt } = event;
   const record = recordOf(event);
-  const goesOn = kind === "replay" && state === "dead" && !hasBeenAnswered(event as EventRecord);
+  const goesOn = kind === "replay" && state === "dead";
   const [consequence] = CONSEQUENCES[goesOn ? "goOn" : kind];
   const events = eventsIn(event);
   const ofBatch = kind !== "cancel" || events < 2 ? "" : ` It is the first of ${number(events)} ` +

@@ -1,5 +1,5 @@
 import { html, raw } from "@hono/hono/html";
-import type { EventRecord, StoredEvent } from "../events/mod.ts";
+import type { EventRecord, ListedStep, StoredEvent } from "../events/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import {
   aboutOf,
@@ -136,7 +136,12 @@ function deliveryPage(
     actions(state, id, context, isGone),
   );
   const columns = [
-    tag("section", tag("h2.first", "Timeline"), timeline(record, context, Date.now())),
+    tag(
+      "section",
+      tag("h2.first", "Timeline"),
+      timeline(record, context, Date.now()),
+      details.steps.length > 0 && [tag("h2", "Steps"), stepsOf(details.steps, context)],
+    ),
     tag("section", tag("h2.first", "Facts"), facts(factsOf(record, details, context))),
   ];
   const shown = payload !== undefined &&
@@ -166,6 +171,9 @@ function actions(
   const kinds = kindsFor(state).filter((kind) => kind !== "replay" || !isGone);
   return isOperator(context) ? tag("div.row", actLinks(kinds, { id })) : undefined;
 }
+
+/** Largest number of characters of a step's result that are shown. */
+const MAX_RESULT = 2_000;
 
 /** Makes an item of the timeline: its class, its title, what is beside the title, and what is below. */
 const item = (style: string, title: string, aside?: Content, ...below: readonly Content[]): Html =>
@@ -228,6 +236,20 @@ function timeline(record: EventRecord, { hidesPayloads }: PageContext, now: numb
     missing > 0 && tag("li.dim", dim(`${number(missing)} earlier attempts are not kept`)),
     item("dim", "Received", undefined, line(time(record.receivedAt))),
   ]);
+}
+
+/** Shows the steps of an event, in the order in which they were stored. */
+function stepsOf(steps: readonly ListedStep[], { hidesPayloads }: PageContext): Html {
+  return tag(
+    "ol.line",
+    steps.map(({ name, at, isBegun, result }) => {
+      const json = result === undefined ? undefined : JSON.stringify(result, null, 2);
+      const shownResult = !hidesPayloads && json !== undefined &&
+        tag("pre", shown(json, MAX_RESULT));
+      const aside = isBegun && "begun, its end is not known";
+      return item(isBegun ? "dead" : "done", shown(name, 300), aside, line(time(at)), shownResult);
+    }),
+  );
 }
 
 function upcoming(record: EventRecord, now: number): Html {
@@ -300,7 +322,7 @@ function factsOf(
     ["ordering key", group],
     ["attempts", number(record.attempt)],
     ["run", record.run !== undefined && `${number(record.run)}, put back after it was settled`],
-    ["done parts", doneParts(record, hidesPayloads)],
+    ["done handlers", doneHandlers(record, hidesPayloads)],
     ["batch", batchOf(record, first)],
     ["caused by", causedBy !== undefined && events([causedBy])],
     ["emitted", events(emitted)],
@@ -308,7 +330,7 @@ function factsOf(
   ];
 }
 
-function doneParts({ progress = [] }: EventRecord, hidesPayloads: boolean): Content {
+function doneHandlers({ progress = [] }: EventRecord, hidesPayloads: boolean): Content {
   if (progress.length === 0 || hidesPayloads) return progress.length > 0 && number(progress.length);
   const more = progress.length - MAX_NAMES;
   const names = progress.slice(0, MAX_NAMES).map((each) => [mono(each), " "]);

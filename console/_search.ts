@@ -3,6 +3,7 @@ import type {
   EventFilter,
   EventRecord,
   EventStore,
+  ListedStep,
   StoredEvent,
 } from "../events/store/mod.ts";
 import { MAX_COUNT } from "./_counts.ts";
@@ -53,6 +54,8 @@ export interface DeliveryDetails {
   readonly before?: BoundedCount | undefined;
   /** First event of that group. */
   readonly first?: EventRecord | undefined;
+  /** Steps that its handlers have taken, with their results. */
+  readonly steps: readonly ListedStep[];
   /** Ids of the events that its handlers emitted, as far as they are found, at most 50. */
   readonly emitted: readonly string[];
   /** Records of the first ones of those and of the one that caused it, by their ids, to name them. */
@@ -121,14 +124,22 @@ export async function readDetails(
 ): Promise<DeliveryDetails | null> {
   const event = await findEvent(store, id);
   const record = event && recordOf(event);
-  if (!record) return event ? { event, emitted: [], related: new Map() } : null;
-  const [before, first, emitted] = await Promise.all([
+  if (!record) return event ? { event, steps: [], emitted: [], related: new Map() } : null;
+  const [before, first, steps, emitted] = await Promise.all([
     store.inspect.countBefore(record, MAX_COUNT),
     store.inspect.firstBefore(record),
+    record.steps ? store.steps(id) : [],
     emittedBy(store, record),
   ]);
   const ids = [...record.causedBy === undefined ? [] : [record.causedBy], ...emitted];
-  return { event, before, first, emitted, related: await namedOf(store, ids.slice(0, MAX_NAMED)) };
+  return {
+    event,
+    before,
+    first,
+    steps,
+    emitted,
+    related: await namedOf(store, ids.slice(0, MAX_NAMED)),
+  };
 }
 
 /** Reads the records of events, to name them. */

@@ -48,14 +48,21 @@ bot.on("issues.opened", async ({ payload }, { resources: clientOf, signal }) => 
   const api = await clientOf(installation?.id);
   await api.request(`POST ${path}`, { labels: ["bug"], request: { signal } });
 }, { id: "label", timeoutMs: 120_000 });
-// The answer carries a mark: a retry looks for it, and does not answer twice.
-bot.on("issue_comment.created", async (event, { resources: clientOf, signal }) => {
+// The answer carries a mark: if a crash leaves it unknown, the next attempt looks for that.
+bot.on("issue_comment.created", async (event, { step, resources: clientOf, signal }) => {
   const { installation, comment: { body, created_at: since }, issue, repository } = event.payload;
   if (event.sender?.isBot || !body.startsWith("/help")) return;
   const path = `/repos/${repository.full_name}/issues/${issue.number}/comments`;
-  const [api, mark] = [await clientOf(installation?.id), `<!-- ${event.id} -->`];
-  const { data } = await api.request(`GET ${path}`, { since, per_page: 100, request: { signal } });
-  if (data.some(({ body }: { body: string }) => body.includes(mark))) return;
-  await api.request(`POST ${path}`, { body: `Help is on its way.\n${mark}`, request: { signal } });
+  const [api, mark] = [await clientOf(installation?.id), `<!-- ${event.idempotencyKey()} -->`];
+  const [text, request] = [`Help is on its way.\n${mark}`, { signal }];
+  await step("answer", async () => {
+    const { data } = await api.request(`POST ${path}`, { body: text, request });
+    return data.id as number;
+  }, {
+    unknown: async () => {
+      const { data } = await api.request(`GET ${path}`, { since, per_page: 100, request });
+      return data.find(({ body }: { body: string }) => body.includes(mark))?.id;
+    },
+  });
 }, { id: "answer", timeoutMs: 120_000 });
 if (import.meta.main) await runApp(bot);

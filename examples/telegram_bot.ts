@@ -43,7 +43,7 @@ export const bot = defineApp({
 });
 
 bot.on("message", async ({ payload: { message: { chat: { id }, text = "" } } }, context) => {
-  const { env, db, settleWith, progress, checkpoint, resources: say, signal } = context;
+  const { env, db, settleWith, step, resources: say, signal } = context;
   const name = db.prepare("select name from name where chat = ?").get(id)?.name;
   if (!name) {
     const given = name === undefined ? "" : text;
@@ -52,11 +52,12 @@ bot.on("message", async ({ payload: { message: { chat: { id }, text = "" } } }, 
     return settleWith((db) => db.prepare(set).run(id, given));
   }
   if (text !== "/report") return await say(id, `I can /report, ${name}.`, signal);
-  // After a crash it goes on with the chapter that is not noted: at most that one is sent twice.
-  for (const chapter of CHAPTERS.filter((each) => !progress.includes(each))) {
-    await wait(Number(env.CHAPTER_MS), undefined, { signal });
-    await say(id, `On ${chapter}: nothing to worry about.`, signal);
-    await checkpoint(chapter);
+  // After a crash it goes on with the chapter that is not stored: at most that one is sent twice.
+  for (const chapter of CHAPTERS) {
+    await step(chapter, async () => {
+      await wait(Number(env.CHAPTER_MS), undefined, { signal });
+      await say(id, `On ${chapter}: nothing to worry about.`, signal);
+    });
   }
 }, { id: "answer", timeoutMs: 600_000 });
 

@@ -682,16 +682,19 @@ testMistakes<TestBot>({
   return await messageOf(() => call(test));
 });
 
-Deno.test("checkpoint() refuses a part that `progress` would not have", async () => {
+Deno.test("step() refuses a name that is no text", async () => {
   for (const id of [undefined, "second"]) {
     const bot = defineApp(definition);
     let told: unknown;
-    bot.on("push", async (_event, { checkpoint }) => {
-      await checkpoint(wrong(5)).catch((error) => told = error.message);
+    bot.on("push", async (_event, { step }) => {
+      await step(wrong(5), () => {}).catch((error) => told = error.message);
     });
     if (id) bot.on("push", () => {}, { id });
     await using test = await startTestBot(bot);
     await test.deliver(forgeDelivery("push", {}));
-    assertEquals(told, "Cannot note progress: a part's name must be a text, got number");
+    assertEquals(
+      told,
+      "Cannot take the step: the name must be a well-formed text of 1 to 200 characters, got 5",
+    );
   }
 });

@@ -44,14 +44,14 @@ export async function handleAll(
   const around = runOf(context);
   // Somebody has made the context by hand, for a test perhaps: nothing is noted.
   if (!around) return void await Promise.all(handlers.map((each) => each.handler(event, context)));
-  const unfinished = handlers.filter(({ key }) => !context.progress.includes(key));
+  const unfinished = handlers.filter(({ key }) => !around.isDone(key));
   const limits = new HandlerLimits(unfinished, context, around);
   const failures: Failure[] = [];
   let [running, unwanted] = [unfinished.length, 0];
   await Promise.all(unfinished.map(async ({ key, handler }) => {
     try {
       const run = around.partOf(key, limits.of(key));
-      await run.run(() => handler(event, run.contextIn(context, context.progress)));
+      await run.run(() => handler(event, run.contextIn(context)));
       // The last one is noted by the event's settlement, which saves a commit.
       if (running > 1 || failures.length > 0) await run.note();
       else run.handOver();

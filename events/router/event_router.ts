@@ -241,7 +241,7 @@ export function createEventRouter<
   TContext extends HandlerContext = HandlerContext,
 >(options?: RouterOptions): EventRouter<TEvents, TContext>;
 /**
- * Creates a router whose handlers are typed by values: payloads by the platform; `settleWith`, `checkpoint` and `db` by
+ * Creates a router whose handlers are typed by values: payloads by the platform; `settleWith` and `db` by
  * the store. They are not used otherwise: the router's events come from the worker that it is given to.
  *
  * @typeParam TTx The commit or transaction of the store, for effects.

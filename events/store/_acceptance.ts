@@ -1,3 +1,4 @@
+import { deleteResults } from "./_steps.ts";
 import { met } from "../../core/check_options.ts";
 import { isTime } from "../../core/shape.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
@@ -49,6 +50,13 @@ interface NewEvent {
   readonly body: Bytes | undefined;
 }
 
+/** A choice of events to replay, and the way to do it. */
+interface ReplayChoice {
+  readonly isMeant?: ((record: EventRecord) => boolean) | undefined;
+  /** Set if a dead event begins anew, as a done one does. */
+  readonly fresh?: boolean | undefined;
+}
+
 /** The ways into a store: new deliveries, each id once, and settled events that are replayed. */
 export class Acceptance {
   readonly #core: StoreCore;
@@ -88,7 +96,7 @@ export class Acceptance {
   /** Queues a dead event again, or a done one whose payload is kept, as the last of its ordering group. */
   readonly replay = (
     id: string,
-    isMeant: (record: EventRecord) => boolean = () => true,
+    { isMeant = () => true, fresh: isFresh }: ReplayChoice = {},
   ): Promise<boolean> =>
     untilDone(async () => {
       const found = await this.#find(id);
@@ -98,9 +106,11 @@ export class Acceptance {
       const kept = before.state === "done" ? await this.#kept.take(before) : undefined;
       const payload = kept ? kept.payload : before.payload;
       if (!payload) return false;
-      const record = replayed(before, this.#core.engine.now(), payload);
+      const record = replayed(before, this.#core.engine.now(), { payload, isFresh });
       const event = { before: found, record, orderingKey: record.orderingKey };
-      return (await arrive(this.#core, event, { ...kept, urgency: "work" })).ok || undefined;
+      if (!(await arrive(this.#core, event, { ...kept, urgency: "work" })).ok) return undefined;
+      if (!record.steps) await deleteResults(this.#core, before);
+      return true;
     });
 
   /** Answers for an event that was read: its sender is told that it is stored. */
@@ -137,7 +147,9 @@ export class Acceptance {
     }
     const kept = before.state === "done" ? await this.#kept.drop(before) : undefined;
     const record = redelivered(event.record, before);
-    return await this.#arrive(found, { ...event, record }, kept);
+    const applied = await this.#arrive(found, { ...event, record }, kept);
+    if (applied.ok && !record.steps) await deleteResults(this.#core, before);
+    return applied;
   }
 
   /** Makes the change that stores an event. The local worker takes it if it has room. */

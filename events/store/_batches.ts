@@ -14,7 +14,7 @@
  * process dies in between, the rest is handled or dies by itself.
  *
  * An event of another type or action ends a batch, since it has handlers of its own. So does an event with
- * other progress, from an earlier run, and one that cannot be read.
+ * other progress, from an earlier run, or with steps, and one that cannot be read.
  *
  * @module
  */
@@ -116,6 +116,8 @@ function belongsTo(first: EventRecord, record: EventRecord): boolean {
   const isOpen = state === "queued" && quiet !== undefined && payload !== null;
   // What is done of the first one's handling counts for all of them.
   const isAsFar = String(record.progress ?? []) === String(first.progress ?? []);
+  // The results of steps are of one event alone.
+  const hasSteps = (first.steps ?? []).length + (record.steps ?? []).length > 0;
   const isSame = type === first.type && action === first.action && platform === first.platform;
-  return isOpen && isAsFar && isSame;
+  return isOpen && isAsFar && !hasSteps && isSame;
 }

@@ -14,6 +14,8 @@ const CELLS: readonly (readonly [StoredKind, CellKey])[] = [
   ["state", ["state"]],
   ["schedule", ["cron"]],
   ["kept payload", ["kept"]],
+  ["step", ["step"]],
+  ["question", ["question"]],
 ];
 
 /** The number of cells read at a time: a remote KV takes hardly more time for 500 than for 100. */

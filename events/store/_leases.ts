@@ -3,12 +3,13 @@ import { membersOf } from "./_batches.ts";
 import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement.ts";
+import { deleteResults, readResult, resultsToDelete, storedStep } from "./_steps.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
 import { isSameLease, renewed } from "./arrival.ts";
 import { deathOf } from "./emission.ts";
 import { type Applied, type CellChange, type Stored, TooLargeError, type Turn } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
-import type { CommitEffects, EventStore, NoteOptions } from "./event_store.ts";
+import type { CommitEffects, EventStore, HandledPart, NoteOptions } from "./event_store.ts";
 import {
   buried,
   completed,
@@ -18,6 +19,9 @@ import {
   released,
   retried,
   settledWith,
+  stepOf,
+  withoutStep,
+  withStep,
 } from "./settlement.ts";
 import { type Lease, readPayload, rememberedMs, type StoreCore } from "./store_core.ts";
 
@@ -67,14 +71,47 @@ export function leaseOperations<TTx>(
     lease: Lease,
     after: EventRecord,
     added: CompleteOptions<TTx>,
+    results: readonly CellChange[] = [],
   ): Promise<boolean> {
     const { withinMs, outcome } = added;
-    const options = kept.isOn ? { withinMs, ...keeping(core, kept, lease, after) } : { withinMs };
+    const keeps = kept.isOn ? keeping(core, kept, lease, after) : undefined;
+    const options = { withinMs, ...keeps, cells: [...keeps?.cells ?? [], ...results] };
     const transition = (record: EventRecord) => completed(record, after.settledAt!, outcome);
     const isDone = hasAdded(added)
       ? await note(core, emitter, lease, { ...added, transition, options }) !== null
       : await isSettled(lease, after, options);
     if (isDone) kept.look();
+    return isDone;
+  }
+
+  /** Settles an event as done or dead. */
+  async function isSettledAs(
+    lease: Lease,
+    after: EventRecord,
+    added: CompleteOptions<TTx>,
+    results?: readonly CellChange[],
+  ): Promise<boolean> {
+    // A cancelled event has no effects, emits nothing and wakes nobody.
+    const isRich = after.state === "done" && (kept.isOn || hasAdded(added));
+    return isRich
+      ? await isCompleted(lease, after, added, results)
+      : await isSettled(lease, after, { withinMs: added.withinMs, cells: results });
+  }
+
+  /** Settles an event as done or dead, and deletes the results of the steps of a done one: with it if they fit. */
+  async function isEnded(
+    lease: Lease,
+    after: EventRecord,
+    added: CompleteOptions<TTx>,
+  ): Promise<boolean> {
+    const results = resultsToDelete(after);
+    try {
+      if (results) return await isSettledAs(lease, after, added, results);
+    } catch (error) {
+      if (!isTooLarge(error)) throw error;
+    }
+    const isDone = await isSettledAs(lease, after, added);
+    if (isDone && after.state === "done" && after.steps) void deleteResults(core, after);
     return isDone;
   }
 
@@ -92,9 +129,15 @@ export function leaseOperations<TTx>(
       return await settle(core, lease, renewed(lease.record, leaseMs, engine.now())) ?? null;
     },
 
-    async checkpoint(lease, part, effects, options) {
-      const transition = (record: EventRecord) => progressed(record, part);
-      return await note(core, emitter, lease, { ...options, effects, transition });
+    async note(lease, part, effects, options) {
+      const { transition, cells } = notedPart(part, lease.record, engine.now());
+      const added = { ...options, effects, transition, options: { cells } };
+      return await note(core, emitter, lease, added);
+    },
+
+    async readStep({ record }, name) {
+      const step = stepOf(record, name);
+      return step && !step.isBegun ? await readResult(core, record, step) : null;
     },
 
     takeWake: (lease, name) => takeWake(core, lease, name),
@@ -106,12 +149,7 @@ export function leaseOperations<TTx>(
     },
 
     complete(lease, options = {}) {
-      const after = completed(lease.record, engine.now(), options.outcome);
-      // A cancelled event has no effects, emits nothing and wakes nobody.
-      if (after.state === "done" && (kept.isOn || hasAdded(options))) {
-        return isCompleted(lease, after, options);
-      }
-      return isSettled(lease, after, { withinMs: options.withinMs });
+      return isEnded(lease, completed(lease.record, engine.now(), options.outcome), options);
     },
 
     retry(lease, delayMs, error, { reason } = {}) {
@@ -130,9 +168,28 @@ export function leaseOperations<TTx>(
   } satisfies Partial<EventStore<TTx>>;
 }
 
+/** Makes the change of a record that notes a part, and the cells of its result. */
+function notedPart(part: HandledPart, before: EventRecord, now: number): {
+  readonly transition: (record: EventRecord) => EventRecord;
+  readonly cells?: readonly CellChange[] | undefined;
+} {
+  const { name } = part;
+  if (part.is === "step") {
+    const { step, cells } = storedStep(before, name, part.json, { at: now });
+    return { transition: (record) => withStep(record, step), cells };
+  }
+  if (part.is === "handler") return { transition: (record) => progressed(record, name) };
+  if (part.is === "not_begun") return { transition: (record) => withoutStep(record, name) };
+  return { transition: (record) => withStep(record, { name, at: now, isBegun: true }) };
+}
+
 /** Checks whether a handler has added something to the change that settles its event. */
 function hasAdded<TTx>({ effects, emits, wakes, cells }: CompleteOptions<TTx>): boolean {
   return Boolean(effects || emits || wakes || cells);
+}
+
+function isTooLarge(error: unknown): boolean {
+  return error instanceof TooLargeError || (error as Error | null)?.cause instanceof TooLargeError;
 }
 
 /** Checks whether a change was made. Throws the error of its effects. */
@@ -228,9 +285,10 @@ function turnOf<TTx>(
 }
 
 /** Checks that a record was neither cancelled meanwhile nor changed by an earlier try of the same change. */
-function isOnlyRenewed({ progress = [], emitted = 0 }: EventRecord, now: EventRecord): boolean {
-  const isSame = (now.progress ?? []).length === progress.length && (now.emitted ?? 0) === emitted;
-  return isSame && !isCancelRequested(now);
+function isOnlyRenewed(before: EventRecord, now: EventRecord): boolean {
+  const parts = ({ progress, steps, emitted = 0 }: EventRecord) =>
+    JSON.stringify([progress?.length ?? 0, steps ?? [], emitted]);
+  return parts(before) === parts(now) && !isCancelRequested(now);
 }
 
 /**

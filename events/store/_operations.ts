@@ -6,11 +6,14 @@
  */
 import { Pool } from "../../core/pool.ts";
 import { untilDone } from "../../core/tries.ts";
+import type { Acceptance } from "./_acceptance.ts";
 import { firstOf } from "./_batches.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { checkChoice, find, type FoundEvent, listEvents, matches } from "./_lists.ts";
 import { NEXT_IS_DUE, settle } from "./_settlement.ts";
+import { deleteResults, forgetStep, listSteps } from "./_steps.ts";
 import { leavingName } from "./_waits.ts";
+import { checkBoolean, checkOptions } from "../../core/check_options.ts";
 import type { Engine, Scan, Stored, Visit } from "./engine.ts";
 import { type EventFilter, type EventRecord, isOpen } from "./event_record.ts";
 import type { BulkOptions, BulkResult, EventOperations } from "./event_store.ts";
@@ -24,7 +27,7 @@ const CONCURRENCY = 100;
 type ChangeFound = (found: FoundEvent) => boolean | Promise<boolean>;
 
 /** Puts a settled event back, if it is still meant. */
-type Replay = (id: string, isMeant?: (record: EventRecord) => boolean) => Promise<boolean>;
+type Replay = Acceptance["replay"];
 
 /**
  * Makes the operations on the events of a store.
@@ -52,7 +55,13 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
 
   return {
     list: ((options = {}) => listEvents(engine, options)) as EventOperations["list"],
-    replay: (id) => replay(id),
+    async replay(id, options = {}) {
+      checkOptions("replay the event", options, { fresh: checkBoolean });
+      return await replay(id, options);
+    },
+
+    steps: (id) => listSteps(core, id),
+    forgetStep: (id, name) => forgetStep(core, id, name),
 
     async get(id) {
       const found = await findEvent(engine, id);
@@ -77,13 +86,15 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
       return { ...counts, dueLater, oldestWaitingAt };
     },
 
-    async replayAll(filter, options = {}) {
+    async replayAll(filter, { fresh, ...options } = {}) {
+      checkOptions("replay events", { fresh }, { fresh: checkBoolean });
       checkChoice("replay events", filter, options);
       const work = new Work(options, filter.ids);
       const meant = replayableOf(filter);
       const found = find(engine, meant, work);
+      const choice = { fresh, isMeant: (record: EventRecord) => matches(record, meant) };
       if (options.dryRun) await changeEach(found, (each) => canBeReplayed(kept, each), work);
-      else await replayEach(found, (id) => replay(id, (record) => matches(record, meant)), work);
+      else await replayEach(found, (id) => replay(id, choice), work);
       return work.result;
     },
 
@@ -101,7 +112,7 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
 
     async purge(filter, options = {}) {
       const change: ChangeFound = (found) =>
-        options.dryRun ? canBePurged(filter, found) : purgeFound(engine, kept, filter, found);
+        options.dryRun ? canBePurged(filter, found) : purgeFound(core, kept, filter, found);
       const result = await changeAll("purge events", filter, options, change);
       // Their positions are not known, and the groups that they have held go on.
       const mayHaveHeld = filter.state === "unreadable" && result.changed > 0 && !options.dryRun;
@@ -287,15 +298,18 @@ function canBePurged(filter: EventFilter, { event }: FoundEvent): boolean {
 
 /** Deletes an event with its payload. */
 async function purgeFound(
-  engine: Engine,
+  core: StoreCore,
   kept: KeptPayloads,
   filter: EventFilter,
   found: FoundEvent,
 ): Promise<boolean> {
   if (!canBePurged(filter, found)) return false;
   // Again if only its kept payload was dropped meanwhile.
-  return await tryToPurge(engine, kept, found) ||
-    (found.event.state === "done" && await tryToPurge(engine, kept, found));
+  const isPurged = await tryToPurge(core.engine, kept, found) ||
+    (found.event.state === "done" && await tryToPurge(core.engine, kept, found));
+  const { record } = found.stored;
+  if (isPurged && record) await deleteResults(core, record);
+  return isPurged;
 }
 
 async function tryToPurge(

@@ -6,6 +6,7 @@
 import { untilDone } from "../../core/tries.ts";
 import { arrive } from "./_acceptance.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
+import { storedStep } from "./_steps.ts";
 import { answerCell, answers, arriving, restoreWake } from "./_waits.ts";
 import { imported } from "./arrival.ts";
 import { type CellChange, type CellKey, type Engine, TooLargeError } from "./engine.ts";
@@ -21,6 +22,8 @@ import {
   type PortableRecord,
 } from "./portable_event.ts";
 import { newPayloadRef, type StoreCore } from "./store_core.ts";
+import { listQuestions, questionCell } from "./questions.ts";
+import { stepOf } from "./settlement.ts";
 import { entryUntil, listStates, stateChange, stateKey } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
@@ -81,6 +84,11 @@ export function restoring(
     const { record, body } = event;
     const payload = body && newPayloadRef(engine, body);
     if ((await engine.get([record.id]))[0] !== null) return "known";
+    const { steps, results = {} } = { ...record, results: event.results };
+    for (const { name } of steps ?? []) {
+      // Before the event, which may be handled at once.
+      if (Object.hasOwn(results, name)) await restoreResult(core, record, name, results[name]);
+    }
     if (!payload || fitsChange(payload)) return await untilDone(() => tryToRestore(event, payload));
     await engine.upload(payload, body);
     const outcome = await untilDone(() => tryToRestore(event, payload));
@@ -99,6 +107,17 @@ export function restoring(
       throw new RangeError(message, { cause: error });
     }
   };
+}
+
+/** Stores the result of a step. The record names its parts: they are of the same number here. */
+async function restoreResult(
+  core: StoreCore,
+  record: PortableRecord,
+  name: string,
+  value: unknown,
+): Promise<void> {
+  const { cells } = storedStep(record, name, JSON.stringify(value), stepOf(record, name));
+  await core.engine.apply({ cells, urgency: "work" });
 }
 
 /** Checks whether an event has been done for longer than a store remembers that. */
@@ -122,6 +141,11 @@ export async function* portableEntries(
   for await (const { name, at, value, eventId } of answers(core)) {
     // An event that has its answer takes it along.
     if (eventId === undefined) yield { kind: "answer", name, at, value };
+  }
+  for await (const { name, question } of listQuestions(core)) {
+    yield question
+      ? { kind: "question", name, question }
+      : { kind: "unreadable", name: `the question ${JSON.stringify(name)}` };
   }
   for await (const { name, value } of scheduleNotes(core).list()) {
     yield isPortableNote(value)
@@ -165,6 +189,8 @@ function cellOf(engine: Engine, entry: PortableEntry): CellChange {
     }
     case "answer":
       return answerCell(entry.name, entry.at, entry.value, now);
+    case "question":
+      return questionCell(entry.name, entry.question, now);
     case "schedule": {
       const { name, plan, at } = entry;
       return { key: scheduleKey(name), after: { plan, at } };

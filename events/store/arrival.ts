@@ -20,13 +20,7 @@ import {
   type PayloadRef,
 } from "./event_record.ts";
 import type { PortableRecord } from "./portable_event.ts";
-import {
-  cancelled,
-  hasBeenAnswered,
-  isCancelRequested,
-  released,
-  withAttempt,
-} from "./settlement.ts";
+import { cancelled, isCancelRequested, released, withAttempt } from "./settlement.ts";
 
 /** Length of the digest with which a key ends that was cut: 128 bits, no two keys will ever share one. */
 const DIGEST_LENGTH = 32;
@@ -194,21 +188,24 @@ export function emitted(
 
 /**
  * Puts a settled event back, as if it had just been received. A dead one goes on with the run that did not
- * end: what it has noted as done stays so. A done one begins anew, and its calls get other idempotency keys.
- * So does a dead one that has had an answer: the answer is dropped, so the question must be asked again.
+ * end: what it has noted as done, its steps and the answers that it has had stay so. A done one begins anew, and its
+ * calls get other idempotency keys. A batch has other events when it is handled again, so its steps are dropped.
  *
  * @param record The record.
  * @param now The time, milliseconds since the epoch.
- * @param payload The payload. The record of a done event does not name it.
+ * @param options The payload, since the record of a done event does not name it, and whether a dead one begins anew.
  * @returns The record.
  */
 export function replayed(
   record: EventRecord,
   now: number,
-  payload: PayloadRef | null = record.payload,
+  { payload = record.payload, isFresh = record.state === "done" }: {
+    readonly payload?: PayloadRef | null | undefined;
+    readonly isFresh?: boolean | undefined;
+  } = {},
 ): EventRecord {
   const { outcome: _outcome, cancelRequestedAt: _request, putOff: _putOff, ...open } = record;
-  const { joinsLater: _later, batch: _batch, handledWith: _with, woken: _woken, ...kept } = open;
+  const { joinsLater: _later, batch: _batch, handledWith: _with, ...kept } = open;
   const run = nextRun(record);
   const again: EventRecord = {
     ...anewQuiet(kept, now),
@@ -222,30 +219,37 @@ export function replayed(
     settledAt: null,
     payload,
   };
-  if (record.state !== "done" && !hasBeenAnswered(record)) return again;
-  const { progress: _progress, isBegun: _begun, ...anew } = again;
+  if (!isFresh) return isOfSeveral(record) ? withoutSteps(again) : again;
+  const { progress: _progress, isBegun: _begun, woken: _woken, ...anew } = withoutSteps(again);
   return { ...anew, keyRun: run };
 }
 
+/** Checks whether the steps of an event are those of its batch. */
+function isOfSeveral({ batch }: EventRecord): boolean {
+  return batch !== undefined && batch.events > 1;
+}
+
+function withoutSteps({ steps: _, ...record }: EventRecord): EventRecord {
+  return record;
+}
+
 /**
- * Replaces a dead event, or one that was ignored, by a new delivery of the same id. Keeps the old event's progress,
- * key run and id counter.
+ * Replaces a dead event, or one that was ignored, by a new delivery of the same id. Keeps what is done of the old
+ * event's handling, but for the steps of a batch, its answers, key run and id counter.
  *
  * @param record The record of the new delivery.
  * @param dead The record of the dead event.
  * @returns The record.
  */
 export function redelivered(record: EventRecord, dead: EventRecord): EventRecord {
-  const { emitted } = dead;
-  const run = nextRun(dead);
-  const { progress, keyRun }: Pick<EventRecord, "progress" | "keyRun"> = hasBeenAnswered(dead)
-    ? { keyRun: run }
-    : dead;
+  const { progress, steps, woken, keyRun, emitted } = dead;
   return {
     ...record,
-    run,
+    run: nextRun(dead),
     ...(keyRun !== undefined && { keyRun }),
     ...(progress && { progress }),
+    ...(steps && !isOfSeveral(dead) && { steps }),
+    ...(woken && { woken }),
     ...(emitted !== undefined && { emitted }),
   };
 }

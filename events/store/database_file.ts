@@ -12,7 +12,38 @@ import { NoDatabaseError } from "./store_definition.ts";
 const SQLITE_HEADER = "SQLite format 3\0";
 
 /**
- * Checks that there is an SQLite file at a path. SQLite itself would create a missing one.
+ * Checks that there is something at a path, without opening it. SQLite itself would create a missing file.
+ *
+ * @param what The kind of database, for the message: `KV`.
+ * @param path The path.
+ * @param create Set if one that is missing will be created.
+ * @throws {NoDatabaseError} If there is nothing, or it cannot be looked at.
+ */
+export async function checkDatabasePath(
+  what: string,
+  path: string,
+  create: boolean,
+): Promise<void> {
+  if (path === ":memory:") {
+    throw new NoDatabaseError("A database in memory can be read only by its own process");
+  }
+  try {
+    await Deno.stat(path);
+  } catch (error) {
+    const isMissing = error instanceof Deno.errors.NotFound;
+    if (isMissing && create) return;
+    // A path that does not exist may be a URL with a typing error.
+    const shown = mayHoldSecrets(path) ? "of that name" : path;
+    throw new NoDatabaseError(
+      isMissing
+        ? `There is no ${what} file ${shown}`
+        : `The ${what} file cannot be read: ${(error as Error).name}`,
+    );
+  }
+}
+
+/**
+ * Checks that there is an SQLite file at a path. Closing it drops the locks that the process has on it.
  *
  * @param what The kind of database, for the message: `KV`.
  * @param path The path.
@@ -24,21 +55,14 @@ export async function checkDatabaseFile(
   path: string,
   create: boolean,
 ): Promise<void> {
-  if (path === ":memory:") {
-    throw new NoDatabaseError(`A ${what} in memory can be read only by its own process`);
-  }
-  // A path that does not exist may be a URL with a typing error.
-  const shown = mayHoldSecrets(path) ? "of that name" : path;
+  await checkDatabasePath(what, path, create);
   const header = await readHeader(path).catch((error) => {
     if (create && error instanceof Deno.errors.NotFound) return SQLITE_HEADER;
-    if (error instanceof Deno.errors.NotFound) {
-      throw new NoDatabaseError(`There is no ${what} file ${shown}`);
-    }
     throw new NoDatabaseError(`The ${what} file cannot be read: ${error.name}`);
   });
-  if (header !== SQLITE_HEADER) {
-    throw new NoDatabaseError(`There is no ${what} in the file ${shown}`);
-  }
+  if (header === SQLITE_HEADER) return;
+  const shown = mayHoldSecrets(path) ? "of that name" : path;
+  throw new NoDatabaseError(`There is no ${what} in the file ${shown}`);
 }
 
 async function readHeader(path: string): Promise<string> {

@@ -351,13 +351,6 @@ export class Emissions {
     this.#idBytes = idBytes;
     this.all.push(emission);
   }
-
-  /** Puts events back in front that were taken out for a commit which failed. A later commit tells if that is too much. */
-  putBack(emissions: readonly Emission[]): void {
-    this.all.unshift(...emissions);
-    this.#bytes += emissions.reduce((sum, emission) => sum + bytesOf(emission), 0);
-    this.#idBytes += emissions.reduce((sum, emission) => sum + idBytesOf(emission), 0);
-  }
 }
 
 /**

@@ -383,7 +383,9 @@ export interface CheckedPage {
         | "name"
         | "state"
         | "schedule"
-        | "kept payload";
+        | "kept payload"
+        | "step"
+        | "question";
       /**
        * Name of the value: the id of an event, the key of a group or a state, the name of a schedule. A value that
        * another program has written with a newer Deno has none in an older one.

@@ -77,7 +77,7 @@ interface LeftOut {
  * @category Moving events
  */
 export async function* exportEvents(
-  store: Pick<EventStore, "get" | "list" | "load" | "answers" | "portableEntries">,
+  store: Pick<EventStore, "get" | "list" | "load" | "steps" | "answers" | "portableEntries">,
   filter: EventFilter = {},
   options: {
     readonly onLeftOut?:
@@ -235,9 +235,19 @@ async function bodyOf(
   }
 }
 
+/** Reads the results of an event's steps; undefined if there are none. */
+async function resultsOf(
+  store: Pick<EventStore, "steps">,
+  { id, steps }: EventRecord,
+): Promise<PortableEvent["results"]> {
+  if (!steps) return undefined;
+  const known = (await store.steps(id)).filter(({ result }) => result !== undefined);
+  return Object.fromEntries(known.map(({ name, result }) => [name, result]));
+}
+
 /** Makes the line of an event; undefined if it is gone. */
 async function exported(
-  store: Pick<EventStore, "get" | "load">,
+  store: Pick<EventStore, "get" | "load" | "steps">,
   event: StoredEvent,
   answers: Answers,
 ): Promise<string | LeftOut | undefined> {
@@ -250,7 +260,8 @@ async function exported(
     const { payload }: EventRecord = record;
     try {
       const body = await bodyOf(store, record);
-      return await lineOf(portableOf(answered(record, answers), body));
+      const results = await resultsOf(store, record);
+      return await lineOf(portableOf(answered(record, answers), body, results));
     } catch (error) {
       // Its payload goes with its end. Throws if it is the store that fails.
       record = await store.get(id);

@@ -40,6 +40,8 @@ export interface ImportResult {
   readonly states: Pick<ImportResult, "imported" | "known" | "expired">;
   /** Values that came before any event waited for them, by what became of them. */
   readonly answers: Pick<ImportResult, "imported" | "known" | "expired">;
+  /** Questions, by what became of them. */
+  readonly questions: Pick<ImportResult, "imported" | "known" | "expired">;
   /** Notes of schedules, by what became of them. */
   readonly schedules: Pick<ImportResult, "imported" | "known" | "expired">;
   /** Lines that were not imported, although they should have been. */
@@ -89,6 +91,7 @@ class Import {
     event: newCounts(),
     state: newCounts(),
     answer: newCounts(),
+    question: newCounts(),
     schedule: newCounts(),
   };
   readonly #failures: { line: number; reason: string }[] = [];
@@ -111,9 +114,10 @@ class Import {
     const stored = inOrder(this.#read(lines), ({ size }) => size, (item) => this.#start(item));
     for await (const _ of stored) if (this.#isEnded) break;
     if (this.#end) throw this.#end.error;
-    const { event, state: states, answer: answers, schedule: schedules } = this.#counts;
+    const { event, state: states, answer: answers, question: questions } = this.#counts;
+    const { schedule: schedules } = this.#counts;
     const failures = this.#failures.toSorted((a, b) => a.line - b.line);
-    return { ...event, states, answers, schedules, failed: this.#failed, failures };
+    return { ...event, states, answers, questions, schedules, failed: this.#failed, failures };
   }
 
   get #isEnded(): boolean {

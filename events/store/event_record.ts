@@ -311,8 +311,23 @@ export interface EventRecord {
   } | undefined;
   /** Set if a handler had begun with it in an attempt that was given back, which does not count. */
   readonly isBegun?: boolean | undefined;
-  /** The names of the parts of its handling that are done. */
+  /** The names of its handlers that are done. */
   readonly progress?: readonly string[] | undefined;
+  /** The steps of its handlers. */
+  readonly steps?:
+    | readonly {
+      /** The name, with that of its handler in front: `push/review`. */
+      readonly name: string;
+      /** The time at which it was stored, or has begun, milliseconds since the epoch. */
+      readonly at: number;
+      /** Set if it has begun, and it is not known how it has ended. */
+      readonly isBegun?: boolean | undefined;
+      /** The event's `run` when it was stored. */
+      readonly run?: number | undefined;
+      /** The number of parts that its result has; none if it has no result. */
+      readonly parts?: number | undefined;
+    }[]
+    | undefined;
   /** The trace of its delivery, as the header `traceparent` of W3C Trace Context has it. */
   readonly traceparent?: string | undefined;
   /** The id of the event whose handler emitted this one. */
@@ -400,6 +415,9 @@ export type PayloadRef = NonNullable<EventRecord["payload"]>;
 
 /** One attempt to handle an event that has ended. */
 export type RecordedAttempt = EventRecord["attempts"][number];
+
+/** A step of a handler that is stored, or has begun. */
+export type EventStep = NonNullable<EventRecord["steps"]>[number];
 
 /** Note of how often, since when and why an event was put off by its handler. */
 type PutOff = NonNullable<EventRecord["putOff"]>;
@@ -508,6 +526,13 @@ const RECORD: Checks<EventRecord> = {
   })),
   isBegun: orNone(isBoolean),
   progress: orNone(listOf(isText)),
+  steps: orNone(listOf(shape<EventStep>({
+    name: isText,
+    at: isTime,
+    isBegun: orNone(isBoolean),
+    run: orNone(isCount),
+    parts: orNone(isCount),
+  }))),
   causedBy: orNone(isText),
   isUnreported: orNone(isBoolean),
   emitted: orNone(isCount),

@@ -15,6 +15,8 @@ import type {
 import type { ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
+import type { ListedStep } from "./_steps.ts";
+import type { AnswerResult } from "./questions.ts";
 import type { AcceptResult, Lease, ReleaseOptions, StoreListener } from "./store_core.ts";
 import type { ListedState, StateOptions, StoredState } from "./stored_state.ts";
 import type { UntakenAnswer } from "./waits.ts";
@@ -76,7 +78,29 @@ export interface TransactionActions {
 }
 
 /**
- * Options of {@linkcode EventStore.checkpoint}, and of {@linkcode EventStore.complete}.
+ * A part of an event's handling: a handler that is done, a step with its result as JSON, undefined for none, or a step
+ * that begins, or has not begun after all.
+ *
+ * @category Event store and worker
+ */
+export type HandledPart =
+  | {
+    /** The kind of part. */
+    readonly is: "handler" | "begun" | "not_begun";
+    /** Its name: of a step with that of its handler in front. */
+    readonly name: string;
+  }
+  | {
+    /** The kind of part. */
+    readonly is: "step";
+    /** Its name, with that of its handler in front. */
+    readonly name: string;
+    /** Its result as JSON; undefined for none. */
+    readonly json: string | undefined;
+  };
+
+/**
+ * Options of {@linkcode EventStore.note}, and of {@linkcode EventStore.complete}.
  *
  * @category Event store and worker
  */
@@ -305,6 +329,24 @@ export interface EventOperations {
   }>;
 
   /**
+   * Answers a question that a handler has asked with `ask`, and wakes its event, in one commit. A handler has
+   * {@linkcode HandlerContext.answer}; this is for a route, which has to know who it is that answers.
+   *
+   * @param name The name that `send` of the question got.
+   * @param value A value that can be written as JSON, of up to 8,000 bytes.
+   * @param options `by` is the id of the sender, and `eventId` that of an event which brings the answer: it gets the
+   * same result if it answers again.
+   * @returns What becomes of the answer.
+   * @throws {TypeError} If the name is something else, or the value cannot be written as JSON.
+   * @throws {RangeError} If the value is too large.
+   */
+  answer(
+    name: string,
+    value?: unknown,
+    options?: { readonly by?: number | undefined; readonly eventId?: string | undefined },
+  ): Promise<AnswerResult>;
+
+  /**
    * Lists the values that names were woken with, and that no event has taken yet: those that came before any
    * event waited, and the values of parked events that are about to be claimed.
    *
@@ -353,15 +395,35 @@ export interface EventOperations {
 
   /**
    * Puts a settled event back, to be handled as if it had just been received. A dead one goes on where it has
-   * failed: its progress stays, and its idempotency keys are the same. A done one can be put back as long as
-   * its payload is kept ({@linkcode EventStoreOptions.keepPayloads}). It begins anew: it has no progress, and
-   * other keys, so that its calls are made again.
+   * failed: its steps stay, and its idempotency keys are the same. The steps of a batch do not stay. A done one can be
+   * put back as long as its payload is kept ({@linkcode EventStoreOptions.keepPayloads}). It begins anew: it has no
+   * steps, and other keys, so that its calls are made again.
    *
    * @param id The event's id.
+   * @param options Set `fresh` to let a dead one begin anew as well.
    * @returns True if it was put back; false if the id is unknown, it waits or runs, or it is done and
    * its payload is not kept.
+   * @throws {TypeError} If there is another option.
    */
-  replay(id: string): Promise<boolean>;
+  replay(id: string, options?: { readonly fresh?: boolean | undefined }): Promise<boolean>;
+
+  /**
+   * Lists the steps that the handlers of an event have taken, with their results, in the order in which they were
+   * stored. The results are deleted when the event is done.
+   *
+   * @param id The event's id.
+   * @returns The steps; none if the id is unknown.
+   */
+  steps(id: string): Promise<ListedStep[]>;
+
+  /**
+   * Forgets a step of an event that waits or is dead, so that the next attempt takes it again.
+   *
+   * @param id The event's id.
+   * @param name The step's name, as {@linkcode EventOperations.steps} lists it.
+   * @returns True if it is forgotten; false if there is no such step, or the event runs or is done.
+   */
+  forgetStep(id: string, name: string): Promise<boolean>;
 
   /**
    * Puts dead events back, or done ones if the filter has the state `done`. Events of one ordering key are
@@ -369,11 +431,15 @@ export interface EventOperations {
    * somebody has cancelled is put back by its id, or with the outcome `cancelled`.
    *
    * @param filter The choice of events; by default those that are not dead are not changed.
-   * @param options A callback for the progress, and a signal that ends the operation.
+   * @param options A callback for the progress, a signal that ends the operation, and `fresh`, with which dead ones
+   * begin anew.
    * @returns The number of events put back.
    * @throws {TypeError} If the filter has another member or a wrong value, or there is another option.
    */
-  replayAll(filter: EventFilter, options?: BulkOptions): Promise<BulkResult>;
+  replayAll(
+    filter: EventFilter,
+    options?: BulkOptions & { readonly fresh?: boolean | undefined },
+  ): Promise<BulkResult>;
 
   /**
    * Cancels a queued or running event: it never becomes done. A queued one is dead at once. A running
@@ -717,24 +783,33 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
   renew(lease: Lease, leaseMs: number): Promise<Lease | null>;
 
   /**
-   * Notes that a part of an event's handling is done. That stays with the event, also when it dies and
-   * is replayed or delivered again.
+   * Notes a part of an event's handling. That stays with the event, also when it dies and is replayed or delivered
+   * again.
    *
    * @param lease The lease.
-   * @param part The part's name.
+   * @param part The part.
    * @param effects Further mutations for the same commit.
    * @param options Events that are stored and names that are woken in the same commit.
    * @returns The new lease; null if it was lost.
-   * @throws {RangeError} If the names of the event's parts would take more than 32,768 bytes as
-   * JSON.
+   * @throws {RangeError} If the result is too large, or the event's steps and handlers would take more than 32,768
+   * bytes as JSON.
    * @throws {Error} If the event was cancelled, or the effects cannot be committed.
    */
-  checkpoint(
+  note(
     lease: Lease,
-    part: string,
+    part: HandledPart,
     effects?: CommitEffects<TTx>,
     options?: NoteOptions,
   ): Promise<Lease | null>;
+
+  /**
+   * Reads the result of a step.
+   *
+   * @param lease The lease of its event.
+   * @param name The name of the step, with that of its handler in front.
+   * @returns The result as JSON; undefined if it has none, null if the step is not stored.
+   */
+  readStep(lease: Lease, name: string): Promise<string | undefined | null>;
 
   /**
    * Takes the value that a name was woken with before anybody waited for it, and notes it in the event's

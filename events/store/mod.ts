@@ -34,11 +34,14 @@ export {
 export type {
   CommitEffects,
   EventStore,
+  HandledPart,
   NoteOptions,
   NotPromise,
   TransactionActions,
 } from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";
+export type { AnswerResult, Question } from "./questions.ts";
+export type { ListedStep } from "./_steps.ts";
 export type { BoundedCount, CheckedPage, Counts, SettlementRoom } from "./engine.ts";
 export type { StoreInspector } from "./event_store.ts";
 export { exportEvents } from "./event_export.ts";

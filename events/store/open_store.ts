@@ -23,6 +23,7 @@ import type { Applied, Change, Engine, Put } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { consoleRecords, scheduleNotes } from "./own_cells.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
+import { answerQuestion } from "./questions.ts";
 import {
   checkKeepPayloads,
   DEFAULT_RETENTION_MS,
@@ -95,6 +96,7 @@ function storeOf(core: StoreCore): EventStore {
     ...eventOperations(core, kept, replay),
     answers: (options) => answers(core, options),
     wake: async (name, value) => await wake(core, wakeOf(name, value)),
+    answer: async (name, value, options) => await answerQuestion(core, { name, value, ...options }),
     states: (options) => listStates(core, options),
     processes: () => listProcesses(core),
     restore: restoring(core, kept),

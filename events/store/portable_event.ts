@@ -15,6 +15,7 @@
  */
 import { met } from "../../core/check_options.ts";
 import { memberOf } from "../../core/json_text.ts";
+import { nonJsonPartOf } from "../../core/json_value.ts";
 import { isPrintable, printable } from "../../core/log.ts";
 import { isText, isTime, orNone, shape } from "../../core/shape.ts";
 import {
@@ -24,6 +25,7 @@ import {
   MAX_ORDERING_KEY_LENGTH,
   wrongFieldOf,
 } from "./event_record.ts";
+import { isQuestion, type Question } from "./questions.ts";
 import { checkState } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
@@ -67,6 +69,8 @@ export interface PortableEvent {
   readonly record: Omit<EventRecord, "lease" | "payload" | "engine" | "batch">;
   /** Its payload, byte for byte; null if it has none any more. */
   readonly body: Uint8Array<ArrayBuffer> | null;
+  /** The results of its steps, by the names of the steps; undefined if there are none. */
+  readonly results?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** The record of a portable event. */
@@ -74,7 +78,7 @@ export type PortableRecord = PortableEvent["record"];
 
 /**
  * An entry beside the events, on its way from one store to another: a state, a value that a name was woken with before
- * any event waited for it, or the note of a schedule, with the time up to which its slots are made. Times are in
+ * any event waited for it, a question, or the note of a schedule, with the time up to which its slots are made. Times are in
  * milliseconds since the epoch.
  *
  * @category Moving events
@@ -101,6 +105,14 @@ export type PortableEntry =
     readonly at: number;
     /** The value; undefined for none. */
     readonly value?: unknown;
+  }
+  | {
+    /** The kind of entry. */
+    readonly kind: "question";
+    /** The name. */
+    readonly name: string;
+    /** The question, as a store keeps it. */
+    readonly question: Question;
   }
   | {
     /** The kind of entry. */
@@ -131,6 +143,7 @@ export const isPortableNote = shape<{ readonly plan: string; readonly at: number
 const ENTRY_SHAPES = {
   state: shape({ intake: orNone(isText), key: isText, expiresAt: orNone(isTime) }),
   answer: shape({ name: isText, at: isTime }),
+  question: shape({ name: isText, question: isQuestion }),
   schedule: shape({ name: isText, plan: isText, at: isTime }),
 };
 
@@ -139,11 +152,17 @@ const ENTRY_SHAPES = {
  *
  * @param record The record.
  * @param body The payload.
+ * @param results The results of its steps.
  * @returns The event. Fields of the record that this version does not know are kept.
  */
-export function portableOf(record: EventRecord, body: PortableEvent["body"]): PortableEvent {
+export function portableOf(
+  record: EventRecord,
+  body: PortableEvent["body"],
+  results?: PortableEvent["results"],
+): PortableEvent {
   const fields = Object.entries(record).filter(([name]) => !OWN_FIELDS.includes(name));
-  return { record: Object.fromEntries(fields) as unknown as PortableRecord, body };
+  const portable = { record: Object.fromEntries(fields) as unknown as PortableRecord, body };
+  return results ? { ...portable, results } : portable;
 }
 
 /**
@@ -154,11 +173,11 @@ export function portableOf(record: EventRecord, body: PortableEvent["body"]): Po
  * @throws {TypeError} If a store of this version cannot take it. The message says why.
  */
 export function checkedEvent(event: PortableEvent): PortableEvent {
-  const { record: given, body }: PortableEvent = Object(event);
+  const { record: given, body, results }: PortableEvent = Object(event);
   if (typeof given !== "object" || given === null || Array.isArray(given)) {
     throw refusal("event", `its record must be an object, got ${met(given)}`);
   }
-  const checked = portableOf(given as EventRecord, body);
+  const checked = portableOf(given as EventRecord, body, results);
   const fields: EventRecord = { ...checked.record, lease: null, payload: null };
   const wrong = wrongFieldOf(fields);
   if (wrong) throw refusal("event", `its '${wrong}' is not valid, got ${met(fields[wrong])}`);
@@ -168,7 +187,7 @@ export function checkedEvent(event: PortableEvent): PortableEvent {
 }
 
 /** Finds a contradiction in a record whose fields are valid one by one; undefined for none. */
-function misfitOf({ record, body }: PortableEvent): string | undefined {
+function misfitOf({ record, body, results }: PortableEvent): string | undefined {
   const { id, receivedAt, state, settledAt, attempt, run = 0 } = record;
   const { group, joinsLater, orderingKey, dueAt, waitingFor } = record;
   if (id === "" || !isEventId(id) || !id.isWellFormed()) {
@@ -187,6 +206,8 @@ function misfitOf({ record, body }: PortableEvent): string | undefined {
   if (body !== null && !(body instanceof Uint8Array)) {
     return `its payload must be bytes or null, got ${met(body)}`;
   }
+  const wrong = results === undefined ? undefined : nonJsonPartOf(results, "results");
+  if (wrong !== undefined) return `the results of its steps must be JSON, and ${wrong}`;
   if (!isOpen(record)) return undefined;
   if (!body) return `it is ${state}, and has no payload`;
   const isParked = state === "parked";
@@ -216,13 +237,17 @@ function misfitOf({ record, body }: PortableEvent): string | undefined {
 export function checkedEntry(entry: PortableEntry): PortableEntry {
   const { kind } = Object(entry);
   if (!Object.hasOwn(ENTRY_SHAPES, kind)) {
-    throw refusal("entry", `its kind must be state, answer or schedule, got ${met(kind)}`);
+    throw refusal(
+      "entry",
+      `its kind must be state, answer, question or schedule, got ${met(kind)}`,
+    );
   }
   const isOfKind: (value: unknown) => boolean = ENTRY_SHAPES[kind as PortableEntry["kind"]];
   if (!isOfKind(entry)) throw refusal(kind, "a member is missing, or has the wrong type");
   try {
     if (entry.kind === "state") checkState(entry.key, { intake: entry.intake });
     if (entry.kind === "answer") wakeOf(entry.name, entry.value);
+    if (entry.kind === "question") wakeOf(entry.name, undefined);
   } catch (error) {
     throw refusal(kind, (error as Error).message);
   }
@@ -253,8 +278,8 @@ export async function lineOf(item: PortableEvent | PortableEntry): Promise<strin
     const { kind, ...members } = item;
     return headOf(kind, members);
   }
-  const { record, body } = item;
-  const head = headOf("event", { record });
+  const { record, body, results } = item;
+  const head = headOf("event", { record, results });
   if (!body) return head;
   return `${head.slice(0, -1)},"payloadSha256":"${await digestOf(body)}",${contentOf(body)}}`;
 }
@@ -282,7 +307,7 @@ export async function itemOfLine(line: string): Promise<PortableEvent | Portable
     );
   }
   if (kind !== "event") return checkedEntry({ ...members, kind });
-  const { record, payloadSha256, ...others } = members;
+  const { record, results, payloadSha256, ...others } = members;
   const body = bodyIn(line, others);
   if (body && payloadSha256 !== undefined && payloadSha256 !== await digestOf(body)) {
     throw new TypeError(
@@ -290,7 +315,7 @@ export async function itemOfLine(line: string): Promise<PortableEvent | Portable
         "To take it as it is now, remove 'payloadSha256' from the line",
     );
   }
-  return checkedEvent({ record, body });
+  return checkedEvent({ record, body, results });
 }
 
 function headOf(kind: string, members: object): string {

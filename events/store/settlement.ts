@@ -11,7 +11,8 @@
  */
 import { Buffer } from "node:buffer";
 import { textOf } from "../../core/text_of.ts";
-import type { EndedWait, EventRecord, RecordedAttempt } from "./event_record.ts";
+import { met } from "../../core/check_options.ts";
+import type { EndedWait, EventRecord, EventStep, RecordedAttempt } from "./event_record.ts";
 import type { ReleaseOptions } from "./store_core.ts";
 import { MAX_WAKE_BYTES, type Wait } from "./waits.ts";
 
@@ -30,7 +31,7 @@ export const MAX_PUT_OFF_MS = 604_800_000;
  */
 const UNSEEN_MS = 300_000;
 
-/** The number of bytes that the names of an event's done parts take in its record, at most. */
+/** The number of bytes that the names of an event's done handlers and its steps take in its record, at most. */
 const MAX_PROGRESS_BYTES = 32_768;
 
 /** The number of bytes that the results of an event's waits take in its record, at most, with their names. */
@@ -201,7 +202,7 @@ export function settledWith(record: EventRecord, first: EventRecord): EventRecor
   const ended = { state, outcome, attempt, attempts: last, handledWith: id };
   if (state === "done") {
     // The notes of a hundred events would not fit the commit, and a replay of a done event begins anew.
-    const { progress: _, ...rest } = record;
+    const { progress: _, steps: _steps, ...rest } = record;
     return settled(rest, first.settledAt!, { ...ended, payload: null });
   }
   return settled(inBatchOf(record, first), first.settledAt!, ended);
@@ -244,36 +245,59 @@ function settled(record: EventRecord, now: number, end: Partial<EventRecord>): E
   return { ...record, ...end, dueAt: null, lease: null, group: null, settledAt: now };
 }
 
-/** Checks the name of a part of an event's handling. */
-export function checkPartName(part: unknown): asserts part is string {
-  if (typeof part === "string") return;
-  throw new TypeError(`Cannot note progress: a part's name must be a text, got ${typeof part}`);
-}
-
-/** Creates the error of progress that is noted after the event was cancelled. */
+/** Creates the error of a part that is noted after the event was cancelled. */
 export function cancelledProgress(): Error {
   return new Error("Cannot note progress: the event was cancelled");
 }
 
 /**
- * Notes that a part of an event's handling is done.
+ * Notes that a handler of an event is done.
  *
  * @param record The record.
- * @param part The part's name.
+ * @param name The name of the handler.
  * @returns The record.
- * @throws {TypeError} If the name is not a string.
  * @throws {RangeError} If the names would take more than 32,768 bytes.
  * @throws {Error} If the event was cancelled.
  */
-export function progressed(record: EventRecord, part: string): EventRecord {
-  checkPartName(part);
+export function progressed(record: EventRecord, name: string): EventRecord {
+  return noted({ ...record, progress: [...record.progress ?? [], name] }, name);
+}
+
+/** Finds a step of an event by its name. */
+export function stepOf({ steps }: Pick<EventRecord, "steps">, name: string): EventStep | undefined {
+  return steps?.find((step) => step.name === name);
+}
+
+/**
+ * Notes a step of an event, or that it has begun.
+ *
+ * @param record The record.
+ * @param step The step. It replaces one of the same name.
+ * @returns The record.
+ * @throws {RangeError} If the steps would take more than 32,768 bytes.
+ * @throws {Error} If the event was cancelled.
+ */
+export function withStep(record: EventRecord, step: EventStep): EventRecord {
+  const { steps = [] } = withoutStep(record, step.name);
+  return noted({ ...record, steps: [...steps, step] }, step.name);
+}
+
+/** Takes a step out of a record. */
+export function withoutStep(record: EventRecord, name: string): EventRecord {
+  const steps = record.steps?.filter((step) => step.name !== name);
+  return steps ? { ...record, steps } : record;
+}
+
+/** Checks a record in which a part of the handling was noted. */
+function noted(record: EventRecord, name: string): EventRecord {
   if (isCancelRequested(record)) throw cancelledProgress();
-  const progress = [...record.progress ?? [], part];
-  const bytes = progressBytes(progress);
-  if (bytes <= MAX_PROGRESS_BYTES) return { ...record, progress };
+  const bytes = partsBytes(record);
+  if (bytes <= MAX_PROGRESS_BYTES) return record;
   throw new RangeError(
-    `Cannot note progress: the names of the event's ${progress.length} parts would take ${bytes} ` +
-      `bytes, over ${MAX_PROGRESS_BYTES}. Note larger parts, or keep a counter in the database`,
+    `Cannot store the step ${
+      met(name)
+    }: with it, the event's steps and handlers would take ${bytes} bytes, over ` +
+      `${MAX_PROGRESS_BYTES}. Take larger steps, or keep a counter in a state`,
   );
 }
 
@@ -292,8 +316,8 @@ export function withAttempt(
   endedAt: number,
   thrown?: unknown,
 ): RecordedAttempt[] {
-  const { progress = [], putOff, woken } = record;
-  let room = MAX_NOTES_BYTES - progressBytes(progress) - ATTEMPT_BYTES;
+  const { putOff, woken } = record;
+  let room = MAX_NOTES_BYTES - partsBytes(record) - ATTEMPT_BYTES;
   if (woken) room -= wokenBytes(woken);
   if (putOff) room -= textBytes(putOff.reason) + ATTEMPT_BYTES;
   const startedAt = record.lease?.startedAt ?? endedAt;
@@ -318,16 +342,6 @@ export function withAttempt(
  */
 export function waited(record: EventRecord, result: EndedWait): EventRecord {
   return { ...record, woken: [...record.woken ?? [], result] };
-}
-
-/**
- * Checks whether an event has had the result of a wait, in its current run.
- *
- * @param record The record.
- * @returns True if it has.
- */
-export function hasBeenAnswered({ woken = [] }: EventRecord): boolean {
-  return woken.length > 0;
 }
 
 /**
@@ -432,10 +446,12 @@ export function isCancelRequested({ cancelRequestedAt, settledAt }: EventRecord)
  * @param record The record.
  * @returns True if an attempt has ended since it was done last, a part is done, or a handler had begun.
  */
-export function hasBegun({ attempts, progress = [], isBegun = false }: EventRecord): boolean {
+export function hasBegun(
+  { attempts, progress = [], steps = [], isBegun = false }: EventRecord,
+): boolean {
   const last = attempts.at(-1)?.outcome;
   const isOver = last === undefined || last === "handled" || last === "ignored";
-  return isBegun || !isOver || progress.length > 0;
+  return isBegun || !isOver || progress.length + steps.length > 0;
 }
 
 function errorWithin(room: number, thrown: unknown): string {
@@ -482,14 +498,10 @@ function cutTo(text: string, bytes: number): string {
   return text.slice(0, length);
 }
 
-/**
- * Counts the bytes that the names of done parts take in a record.
- *
- * @param progress The names.
- * @returns The number of bytes.
- */
-function progressBytes(progress: readonly string[]): number {
-  return progress.length === 0 ? 2 : jsonBytes(progress);
+/** Counts the bytes that the done handlers and the steps of an event take in its record. */
+function partsBytes({ progress = [], steps = [] }: EventRecord): number {
+  const names = progress.length === 0 ? 2 : jsonBytes(progress);
+  return steps.length === 0 ? names : names + jsonBytes(steps);
 }
 
 function wokenBytes(woken: readonly EndedWait[]): number {

@@ -8,7 +8,7 @@ import type { EventStoreOptions } from "./store_core.ts";
  * Store of an app, as a value: which engine keeps its events, and so what its handlers read and write with. The
  * function of an engine makes it, `kv()` or `sqlite()`, and says what that is. Nothing is opened before the app is.
  *
- * @typeParam TTx What `settleWith` and `checkpoint` give the functions of handlers.
+ * @typeParam TTx What `settleWith` gives the functions of handlers.
  * @typeParam TReader What handlers, routes and resources get as `db`.
  * @category Event store and worker
  */

@@ -12,10 +12,10 @@ import type { SettlementRoom } from "./engine.ts";
 const MAX_NAME_LENGTH = 256;
 
 /** Time that an event waits unless its handler says otherwise, in milliseconds: seven days. */
-const DEFAULT_TIMEOUT_MS = 604_800_000;
+export const DEFAULT_TIMEOUT_MS = 604_800_000;
 
 /** Longest time that an event waits, in milliseconds: a year. */
-const MAX_TIMEOUT_MS = 31_536_000_000;
+export const MAX_TIMEOUT_MS = 31_536_000_000;
 
 /** Largest number of bytes of the value that an event is woken with. */
 export const MAX_WAKE_BYTES = 8_192;
@@ -140,16 +140,6 @@ export function withWake(
   throw new RangeError(
     `Cannot wake ${met(wake.name)}: a commit wakes ${max} names at most`,
   );
-}
-
-/** Puts names to wake back in front that were taken out for a commit which failed. The first value of each counts. */
-export function withWakesBack(
-  taken: readonly Wake[] | undefined,
-  later: readonly Wake[] | undefined,
-): Wake[] | undefined {
-  if (!taken) return later && [...later];
-  const names = new Set(taken.map(({ name }) => name));
-  return [...taken, ...(later ?? []).filter(({ name }) => !names.has(name))];
 }
 
 function jsonOf(name: string, value: unknown): string {

@@ -18,6 +18,9 @@ const MAX_RENEWALS = 2;
 /** Longest time that giving back may take: Deno Deploy kills an instance 5 s after telling it to stop. */
 const GIVE_BACK_TIMEOUT_MS = 500;
 
+/** Reason to abort the signal of a change that nobody waits for any more: to make an error for each takes 12 µs. */
+const ANSWERED = new Error("Nobody waits for the change any more");
+
 /** Thrown if a change was not answered in time: the store is not reached. */
 export class NoAnswerError extends Error {}
 
@@ -176,7 +179,7 @@ export class HeldLease {
         return action(lease, signal);
       };
       const lease = await whileRunning(this.#changed(once), withinMs, standstillMs)
-        .finally(() => awaited.abort());
+        .finally(() => awaited.abort(ANSWERED));
       if (!lease) return false;
       this.#lease = lease;
       this.#lookForCancel(lease);

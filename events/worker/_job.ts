@@ -234,12 +234,12 @@ export class Job implements EventLog {
     }
     if (this.#stopping) throw new Error("The worker has stopped before the handler started");
     const { handler, events, limits, timeoutMs, store: { db } } = this.#parts;
-    const { signal, record } = this.#lease;
+    const { signal } = this.#lease;
     this.#startedAt = performance.now();
     const limit = this.#limit = new TimeLimit(limits, timeoutMs, this.#onLimit);
     const run = new HandlerRun(this.#parts, this.#lease, { signal, limit, limitMs: timeoutMs });
     this.#run = run;
-    const context = run.contextIn({ log: this.#log, db, store: events }, record.progress);
+    const context = run.contextIn({ log: this.#log, db, store: events });
     return run.run(() => handler(event, context));
   }
 

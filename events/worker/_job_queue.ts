@@ -175,7 +175,8 @@ export class JobQueue implements JobListener {
         const { body, payload } = delivery ?? {};
         this.#add(this.#handedOff, new Job(this.#parts, lease, leasedAt, body, payload));
         end();
-        this.#turns.afterAnswers(this.#isStoring, this.#startAnswered);
+        if (this.#stopping) this.#giveBackWaiting();
+        else this.#turns.afterAnswers(this.#isStoring, this.#startAnswered);
       },
       cancel: () => {
         end();
@@ -228,6 +229,10 @@ export class JobQueue implements JobListener {
     this.#stopping = true;
     this.#turns.stop();
     for (const job of this.#jobs) job.stop();
+    this.#giveBackWaiting();
+  }
+
+  #giveBackWaiting(): void {
     for (const list of [this.#claimed, this.#handedOff]) {
       while (list.length > 0) this.#giveBack(this.#remove(list)!);
     }

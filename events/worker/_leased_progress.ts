@@ -1,44 +1,33 @@
 import { met } from "../../core/check_options.ts";
-import { type CellChange, NoTurnError } from "../store/engine.ts";
+import { withDeadline } from "../../core/timeouts.ts";
+import { NoTurnError } from "../store/engine.ts";
+import type { EventStep } from "../store/event_record.ts";
 import {
   type CommitEffects,
+  type EventRecord,
   type EventStore,
+  type HandledPart,
   type Lease,
   type NoteOptions,
   WaitRefusedError,
 } from "../store/mod.ts";
-import { cancelledProgress } from "../store/settlement.ts";
-import { type Wait, withWakesBack } from "../store/waits.ts";
+import { cancelledProgress, stepOf } from "../store/settlement.ts";
+import type { Wait } from "../store/waits.ts";
 import { type HeldLease, NoAnswerError } from "./_held_lease.ts";
 import { ParkedError, type WaitResult } from "./event.ts";
 
-/** Adds events and names to wake to the commit of a part. */
-interface Adder {
-  /** Takes back what was not stored. */
-  putBack(added: NoteOptions): void;
-}
-
-/** A part that is to be noted, and what is stored with it. */
+/** A part of the handling that is to be noted, and what is stored with it. */
 interface Part {
-  readonly name: string;
-  readonly effects: CommitEffects | undefined;
-  /** Changes of states. Like effects, these are committed once. */
-  readonly cells: readonly CellChange[] | undefined;
-  readonly added: NoteOptions;
-  /** The run that has added that. */
-  readonly adder: Adder;
+  readonly part: HandledPart;
+  readonly effects?: CommitEffects | undefined;
+  /** Events, names to wake, and changes of states. */
+  readonly added?: NoteOptions | undefined;
 }
-
-/** Events and names to wake of a part that were not stored. */
-type Left = Omit<Part, "effects" | "cells">;
 
 /**
  * The changes of an event's record while its handlers run: it notes the parts that are done, and takes the answers
- * that they wait for, one after the other.
- *
- * If a commit is not answered, nothing else is committed until it is known whether it was stored. What was not stored
- * goes, in front, into the next commit of the same part, or into the settlement, but not into the commit of another
- * part: if the attempt fails then, the next one repeats the part that was not noted, and would store that again.
+ * that they wait for, one after the other. If a commit is not answered, nothing else is committed until it is known
+ * whether it was stored.
  *
  * A wait without a result is remembered, and the event is parked, whatever the handler makes of the error.
  */
@@ -48,11 +37,8 @@ export class LeasedProgress {
   readonly #lease: HeldLease;
   #turn: Promise<unknown> = Promise.resolve();
   #wait: Wait | undefined;
-  /** The part whose commit was not answered, and how often it was noted before. */
-  #unanswered: (Part & { readonly before: number }) | undefined;
-  #left: readonly Left[] = [];
-  /** Names of the parts that are stored although their calls have failed: these may be repeated. */
-  readonly #stored = new Set<string>();
+  /** True while it is not known whether the last commit was stored. */
+  #isUnanswered = false;
 
   /**
    * Creates it for one attempt.
@@ -84,18 +70,24 @@ export class LeasedProgress {
     return this.#inTurn(() => this.#resultOf<TValue>(wait));
   }
 
-  /** Notes a part. */
+  /** Notes a part. If this fails, it was not stored, or it is not known whether it was. */
   note(part: Part): Promise<void> {
     return this.#inTurn(() => this.#note(part));
   }
 
-  /** Finds out what is not known yet, and gives back to a run what was not stored; undefined if all is known. */
-  resolved(adder: Adder): Promise<void> | undefined {
-    if (!this.#unanswered && this.#left.length === 0) return undefined;
-    return this.#inTurn(async () => {
-      await this.#resolve();
-      adder.putBack(this.#takeLeft(adder));
-    });
+  /** Finds a step that an earlier attempt has stored or begun. */
+  step(name: string): EventStep | undefined {
+    return stepOf(this.#lease.record, name);
+  }
+
+  /** Reads the result of a step as JSON: undefined for none, null if the step is not stored. */
+  async result(name: string): Promise<string | undefined | null> {
+    return await withDeadline(this.#store.readStep(this.#lease.lease, name), this.#leaseMs);
+  }
+
+  /** Finds out whether the last commit was stored; undefined if that is known. */
+  resolved(): Promise<void> | undefined {
+    return this.#isUnanswered ? this.#inTurn(() => this.#resolve()) : undefined;
   }
 
   #inTurn<T>(run: () => Promise<T>): Promise<T> {
@@ -124,76 +116,35 @@ export class LeasedProgress {
     throw new ParkedError(name);
   }
 
-  async #note(part: Part): Promise<void> {
-    const { name, added, adder } = part;
-    try {
-      await this.#resolve();
-    } catch (error) {
-      this.#leave({ name, adder, added });
-      throw error;
-    }
-    const all = joined(this.#takeLeft(adder, name), added);
-    if (!this.#stored.delete(name)) return await this.#commit({ ...part, added: all });
-    // This call repeats one whose effects are committed.
-    if (!all.emits && !all.wakes) return;
-    try {
-      await this.#commit({ ...part, effects: undefined, cells: undefined, added: all });
-    } catch (error) {
-      this.#stored.add(name);
-      throw error;
-    }
-  }
-
-  async #commit(part: Part): Promise<void> {
-    const { name, effects, cells, added } = part;
-    let before: number | undefined;
+  async #note({ part, effects, added }: Part): Promise<void> {
+    await this.#resolve();
+    let isBegun = false;
     const note = async (lease: Lease, signal: AbortSignal) => {
       if (this.#lease.isCancelled) throw cancelledProgress();
-      before ??= timesNoted(lease, name);
-      if (timesNoted(lease, name) > before) return lease;
-      return await this.#store.checkpoint(lease, name, effects, { ...added, cells, signal });
+      isBegun = true;
+      if (isNoted(lease.record, part)) return lease;
+      return await this.#store.note(lease, part, effects, { ...added, signal });
     };
     try {
       await this.#change("note progress", note);
     } catch (error) {
-      if (before === undefined || error instanceof NoTurnError) {
-        this.#leave(part);
-        throw error;
-      }
-      this.#unanswered = { ...part, before };
+      if (!isBegun || error instanceof NoTurnError) throw error;
+      this.#isUnanswered = true;
       // If the store is not reached, asking again would only hold the handler up.
       if (error instanceof NoAnswerError) throw error;
       await this.#resolve().catch(() => {});
-      if (!this.#unanswered && this.#stored.delete(name)) return;
-      throw error;
+      if (this.#isUnanswered || !isNoted(this.#lease.record, part)) throw error;
     }
   }
 
   /**
-   * Finds out whether the part was noted whose commit was not answered. A renewal makes a new version of the
-   * record: it tells, and the commit, which is for an older version, cannot be stored after it.
+   * Finds out whether a commit was stored that was not answered. A renewal makes a new version of the record: it
+   * tells, and the commit, which is for an older version, cannot be stored after it.
    */
   async #resolve(): Promise<void> {
-    if (!this.#unanswered) return;
-    const { name, added, adder, before } = this.#unanswered;
+    if (!this.#isUnanswered) return;
     await this.#change("note progress", (lease) => this.#store.renew(lease, this.#leaseMs));
-    this.#unanswered = undefined;
-    if (timesNoted(this.#lease.lease, name) > before) this.#stored.add(name);
-    // In front: what is left of this run has come after it.
-    else this.#left = [{ name, adder, added }, ...this.#left];
-  }
-
-  #leave({ name, adder, added }: Left): void {
-    this.#left = [...this.#left, { name, adder, added }];
-  }
-
-  /** Takes what is left of a run, of one part or of all. */
-  #takeLeft(adder: Adder, name?: string): NoteOptions {
-    const isMeant = (left: Left) =>
-      left.adder === adder && (name === undefined || left.name === name);
-    const [meant, others] = [this.#left.filter(isMeant), this.#left.filter((x) => !isMeant(x))];
-    this.#left = others;
-    return meant.reduce<NoteOptions>((all, { added }) => joined(all, added), {});
+    this.#isUnanswered = false;
   }
 
   async #change(
@@ -206,17 +157,12 @@ export class LeasedProgress {
   }
 }
 
-/** Joins what one commit adds: what was added first, then the rest. */
-function joined(first: NoteOptions, then: NoteOptions): NoteOptions {
-  const emits = [...first.emits ?? [], ...then.emits ?? []];
-  return {
-    emits: emits.length > 0 ? emits : undefined,
-    wakes: withWakesBack(first.wakes, then.wakes),
-  };
-}
-
-function timesNoted({ record: { progress = [] } }: Lease, name: string): number {
-  return progress.filter((each) => each === name).length;
+/** Checks whether a part is noted in a record. Each is noted once in an attempt, with a name of its own. */
+function isNoted(record: EventRecord, { is, name }: HandledPart): boolean {
+  if (is === "handler") return record.progress?.includes(name) ?? false;
+  const step = stepOf(record, name);
+  if (is === "not_begun") return step === undefined;
+  return step !== undefined && (step.isBegun ?? false) === (is === "begun");
 }
 
 /** Reads the result of a wait from an event's record; undefined if there is none. */

@@ -16,6 +16,9 @@ import type {
   WaitOptions,
 } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
+import type { AnswerResult } from "../store/questions.ts";
+import type { Ask } from "./questions.ts";
+import type { TakeStep } from "./step.ts";
 
 /**
  * An event, as a handler gets it.
@@ -75,7 +78,7 @@ export interface WebhookEvent<TPayload = JsonObject> {
 /**
  * The second argument of a handler.
  *
- * @typeParam TTx What the functions of `settleWith` and `checkpoint` get: the store's commit, or its transaction.
+ * @typeParam TTx What the functions of `settleWith` get: the store's commit, or its transaction.
  * @typeParam TReader The reader of the store, `db`.
  * @category Handlers
  */
@@ -92,7 +95,7 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    */
   readonly log: LogSink;
   /**
-   * The database of the event store, for reading what `settleWith` or `checkpoint` committed, see
+   * The database of the event store, for reading what `settleWith` committed, see
    * {@linkcode StoreDefinition}.
    */
   readonly db: TReader;
@@ -109,39 +112,87 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
   /**
    * Emits an event from the app itself: a follow-up, one of many items, a reminder. It is stored exactly once, in
    * the commit that settles this event as done, or that notes this handler as done if it is one of several. It
-   * is stored before that with the next `checkpoint`. If the handler fails before, or the event is cancelled,
-   * it is not stored at all.
+   * is not stored at all if the handler fails, or the event is cancelled. What a step emits is stored with the step.
    */
   readonly emit: Emit;
-  /** The names of the parts that earlier attempts have noted as done. */
-  readonly progress: readonly string[];
   /**
-   * Notes durably that a part of the handling is done, so that a later attempt can skip it. The effects
-   * are committed with that, exactly once, even if another part fails, and so are the events that this handler
-   * has emitted and the names that it has woken so far.
+   * Takes a step: work that is done once, with a result that is kept. The result is stored in one commit, and later
+   * attempts of the event get it, in whatever process or version, and do not call the function. So a model is paid
+   * once, and a comment is written once.
    *
-   * @param part The part's name. Give each part its own: a call with the name of one that the store did not answer
-   * repeats that one, and its effects are not committed again. It is kept in the event's record, where all names
-   * may take 32,768 bytes as JSON, so 2,100 names of 12 letters.
-   * @param effects Called at once with the commit. It must be synchronous.
-   * @returns A promise that resolves once it is stored.
-   * @throws {RangeError} If the names would take more.
-   * @throws {Error} If the event was cancelled or lost to another worker, the effects cannot be committed,
-   * or the store does not answer. If it is not known at the handler's end whether the part was stored, the attempt
-   * fails, and the next one finds the part in `progress` if it was.
-   * @throws {TypeError} If the handler has ended.
+   * A step is known by its name and by its handler, so versions may add, remove and move steps. Steps may run beside
+   * each other: one that fails leaves the others stored. What the function adds with the context that it gets is
+   * committed with the result. If a state that it has changed was changed by another meanwhile, the result is stored
+   * all the same, without the states of the step, and the attempt fails.
+   *
+   * An event that is parked, or dead and put back, keeps its steps. One that is replayed after it was done begins
+   * anew, and so does a batch.
+   *
+   * @typeParam T The result.
+   * @param name The name: 1 to 200 characters, once in an attempt.
+   * @param fn Does the work. It returns JSON, of up to 524,288 bytes, or nothing.
+   * @param options What is done if it is not known whether the step has happened.
+   * @returns The result, as its JSON has it.
+   * @throws {TypeError} If the name is malformed or was used in this attempt, the result is not JSON, or the handler
+   * has ended.
+   * @throws {RangeError} If the result is too large, or the names of the event's steps and handlers would take more
+   * than 32,768 bytes.
+   * @throws {GiveUpError} If it is not known whether the step has happened, and the options say `"fail"`.
+   * @throws {Error} If the event was cancelled or lost to another worker, what the step has added cannot be committed,
+   * or the store does not answer: then the next attempt finds the step if it was stored.
    */
-  checkpoint(part: string, effects?: CommitEffects<TTx>): Promise<void>;
+  readonly step: TakeStep<TTx>;
+  /**
+   * Asks somebody a question, and waits for the answer: `send` is called once, as a step, with a name of 22 letters
+   * and digits that goes into a button or a link. The event is parked until another handler calls
+   * {@linkcode HandlerContext.answer} with that name, or the time has passed. Then its handler runs again from its
+   * beginning, and this returns the answer.
+   *
+   * Who may answer is stored before the question is sent, and checked when the answer comes.
+   *
+   * @typeParam TValue The value of the answer. It is not checked.
+   * @param name The name of the step.
+   * @param send Sends the question.
+   * @param options Who may answer, the longest time to wait, and what is done if it is not known whether the question
+   * was sent: by default it is sent again.
+   * @returns The answer, and who has given it, or that the time has passed.
+   * @throws {ParkedError} If there is no answer yet. Let it pass.
+   * @throws {TypeError} If an argument is something else, or the handler has ended.
+   * @throws {RangeError} If the time is out of range.
+   */
+  readonly ask: Ask<TTx>;
+  /**
+   * Answers a question that another event waits for. The sender of this event answers: it is checked that they may.
+   * That is done now, and not with the commit that settles this event. A later attempt of this event gets the same
+   * result.
+   *
+   * @param name The name that `send` of the question got.
+   * @param value A value that can be written as JSON, of up to 8,000 bytes.
+   * @returns What becomes of the answer.
+   * @throws {TypeError} If the name is malformed, the value cannot be written as JSON, or the handler has ended.
+   * @throws {RangeError} If the value is too large.
+   */
+  answer(name: string, value?: unknown): Promise<AnswerResult>;
+  /**
+   * Waits for a time, as {@linkcode HandlerContext.waitFor} does: the event is parked, and its handler runs again from
+   * its beginning when the time has passed.
+   *
+   * @param name The name: each wait of the handler has its own.
+   * @param ms The time, in milliseconds: from 1 to 31,536,000,000, which is a year.
+   * @throws {ParkedError} If the time has not passed yet. Let it pass.
+   * @throws {TypeError} If the name is malformed, or the handler has ended.
+   * @throws {RangeError} If the time is out of range.
+   */
+  sleep(name: string, ms: number): Promise<void>;
   /**
    * Waits until a name is woken: by another handler's `wake`, by `store.wake` or by the tool (`events wake`).
    * That may take up to a year, and processes may end meanwhile. Without a result yet, this rejects
    * with a {@linkcode ParkedError}, and the event is parked once its handler has ended, however it ends. When
    * the name is woken or the time has passed, the handler runs again from its beginning, and this returns the
-   * result. Note with `checkpoint` what must not be done twice.
+   * result. Take as a `step` what must not be done twice.
    *
    * A parked event has left its ordering group, so later events of its repository or chat are handled
-   * meanwhile. The attempt does not count, and what the run has added since its last `checkpoint` is
-   * dropped.
+   * meanwhile. The attempt does not count, and what the run has added outside of its steps is dropped.
    *
    * An answer that came before is kept for seven days, and taken at once. So use a name that no other question
    * has, such as `event.idempotencyKey("approval")`: the second press of a button would answer the next one.
@@ -150,7 +201,7 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * in a chat can answer an event of a forge. A name is answered once for each event: the same call returns
    * the same result in each later attempt, so each round needs another name. An event waits for one
    * name at a time. If another of its handlers fails or puts it off meanwhile, that counts, and the event waits
-   * in a later attempt. Replaying a dead event that has results begins anew, without them and its progress.
+   * in a later attempt.
    *
    * @typeParam TValue The value that the name is woken with.
    * @param name The name, a text of 1 to 256 characters.
@@ -167,8 +218,7 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
   waitFor<TValue = unknown>(name: string, options?: WaitOptions): Promise<WaitResult<TValue>>;
   /**
    * Wakes the event that waits for a name, in the commit that settles this event, like the effects of
-   * `settleWith`: once, and not at all if the handler fails or waits itself. A `checkpoint` after it wakes it
-   * before that. If no event waits, the value is
+   * `settleWith`: once, and not at all if the handler fails or waits itself. If no event waits, the value is
    * kept for seven days. If an earlier value is there that no event has taken yet, that one counts.
    *
    * @param name The name, a text of 1 to 256 characters.
@@ -184,7 +234,7 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * event off, or the event is cancelled. If somebody else has changed the same state meanwhile, the attempt
    * fails with a `StateConflictError`, and is tried again as any other.
    *
-   * Of several handlers of an event each commits its own states, with that part of the progress. An event has
+   * Of several handlers of an event each commits its own states, when it is noted as done. An event has
    * up to three.
    *
    * @typeParam TValue The type of its value. It is not checked.
@@ -280,7 +330,7 @@ export class GiveUpError extends Error {
  * not count as a failure or an attempt, and the event is due again after the delay. It keeps its place in its
  * ordering group, which waits for it.
  *
- * The parts that are noted as done stay so, and effects of `settleWith` are not committed. Seven days after
+ * Its steps stay stored, and effects of `settleWith` are not committed. Seven days after
  * the handler has put its event off for the first time, this error counts as any other. The days begin anew
  * once the event has waited for a name, or is replayed.
  *

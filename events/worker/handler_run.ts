@@ -1,4 +1,4 @@
-import { isPromise } from "../../core/check_options.ts";
+import { isPromise, met } from "../../core/check_options.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
 import type { CellChange, SettlementRoom } from "../store/engine.ts";
@@ -6,15 +6,33 @@ import type {
   CommitEffects,
   EmitOptions,
   EventStore,
-  NoteOptions,
+  HandledPart,
   OwnEvents,
   WaitOptions,
 } from "../store/mod.ts";
-import { checkPartName } from "../store/settlement.ts";
-import { type Wait, waitOf, type Wake, wakeOf, withWake, withWakesBack } from "../store/waits.ts";
+import { StateConflictError } from "../store/mod.ts";
+import { type Answered, type AnswerResult, questionCell, waitNameOf } from "../store/questions.ts";
+import {
+  DEFAULT_TIMEOUT_MS,
+  type Wait,
+  waitOf,
+  type Wake,
+  wakeOf,
+  withWake,
+} from "../store/waits.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
+import { takeStep } from "./_steps.ts";
 import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
+import { type Answer, type AskOptions, checkQuestion } from "./questions.ts";
+import {
+  checkName,
+  checkSleep,
+  checkStep,
+  ownName,
+  type StepContext,
+  type StepOptions,
+} from "./step.ts";
 import { HandlerStates } from "./state.ts";
 import type { TimeLimit } from "./time_limit.ts";
 
@@ -45,8 +63,8 @@ export interface RunLimits {
 /**
  * The run of a handler: of the one that handles an event, or of one of several that a router calls side by side. It
  * makes the handler's context, and collects what the handler adds: effects, events, names to wake and states. These
- * are committed together with the next checkpoint, when the router notes the handler as done, or with the settlement
- * of the event. If the handler fails, they are dropped.
+ * are committed when the router notes the handler as done, or with the settlement of the event. If the handler fails,
+ * they are dropped. A step has a run of its own: what is added there is committed with the step.
  *
  * A router's run belongs to the run that has called the router. Its parts are named after both. The handler that ends
  * last is not noted: it hands over what it has added, which saves a commit.
@@ -66,7 +84,9 @@ export class HandlerRun {
   #states: HandlerStates | undefined;
   /** Set once the event has to wait for this run, whatever the handler makes of the error. */
   #parked: ParkedError | undefined;
-  /** The waits and checkpoints so far, its own and of runs within it, awaited or not. */
+  /** Names of the steps so far. */
+  #steps: Set<string> | undefined;
+  /** The waits and steps so far, its own and of runs within it, awaited or not. */
   #calls: Promise<unknown> | undefined;
   #hasEnded = false;
 
@@ -102,19 +122,27 @@ export class HandlerRun {
    * Makes the context of the handler.
    *
    * @param around The context that it adds to: what all handlers of the event share, or the context of a router.
-   * @param progress The names of all parts that are done.
    */
-  contextIn<TContext extends SharedContext>(
-    around: TContext,
-    progress: readonly string[] = [],
-  ): HandlerContext {
-    const prefix = this.#prefix;
+  contextIn<TContext extends SharedContext>(around: TContext): HandlerContext {
     const context: HandlerContext & { readonly [RUN]: HandlerRun } = {
       ...around,
+      ...this.stepContext(),
       [RUN]: this,
+      // Not the same promise: an error that nobody awaits is one that nothing catches.
+      step: async (name, fn, options) => await this.#tracked(this.#step(name, fn, options)),
+      waitFor: (name, options) => this.#tracked(this.#waitFor(name, options)),
+      ask: async (name, send, options) => await this.#tracked(this.#ask(name, send, options)),
+      answer: async (name, value) => await this.#tracked(this.#answer(name, value)),
+      sleep: async (name, ms) => void await this.#tracked(this.#sleep(name, ms)),
+      cancel: (id) => withDeadline(this.#parts.store.cancel(id), this.#parts.leaseMs),
+    };
+    return context;
+  }
+
+  /** Makes the part of the context that a step has as well. */
+  stepContext(): StepContext {
+    return {
       signal: this.limits.signal,
-      progress: prefix === "" ? progress : progress.filter((part) => part.startsWith(prefix))
-        .map((part) => part.slice(prefix.length)),
       settleWith: (effects) => {
         this.#checkRunning("settle with effects");
         (this.#effects ??= []).push(effects);
@@ -125,17 +153,17 @@ export class HandlerRun {
         payload: object,
         options?: EmitOptions,
       ) => this.#emit(emissionOf(source, type, payload, options)),
-      // Not the same promise: an error that nobody awaits is one that nothing catches.
-      checkpoint: async (part, effects) => await this.#tracked(this.#checkpoint(part, effects)),
-      waitFor: (name, options) => this.#tracked(this.#waitFor(name, options)),
       wake: (name, value) => {
         this.#checkRunning("wake an event");
         this.#wakes = withWake(this.#wakes, wakeOf(name, value), this.#room);
       },
       state: (key, options) => this.#ownStates.open(key, options),
-      cancel: (id) => withDeadline(this.#parts.store.cancel(id), this.#parts.leaseMs),
     };
-    return context;
+  }
+
+  /** Checks whether the handler of a router has succeeded in an earlier attempt. */
+  isDone(key: string): boolean {
+    return this.#lease.record.progress?.includes(`${this.#prefix}${key}`) ?? false;
   }
 
   /** Refuses to emit events of sources, here and in the runs within this one. */
@@ -162,7 +190,7 @@ export class HandlerRun {
     if (this.#parked) throw this.#parked;
     if (failure) throw failure.error;
     // Until it is known what was noted, the rest cannot be committed once and only once.
-    const resolving = this.#root.#shared?.resolved(this);
+    const resolving = this.#root.#shared?.resolved();
     if (resolving) await resolving;
   }
 
@@ -177,11 +205,19 @@ export class HandlerRun {
   }
 
   /** Notes the handler of a router as done, in a commit with what it has added. */
-  async note(): Promise<void> {
+  note(): Promise<void> {
+    return this.#note({ is: "handler", name: this.#name });
+  }
+
+  /** Stores the result of the step that this run is of, in a commit with what it has added. */
+  async noteStep(json: string | undefined): Promise<void> {
+    const part = { is: "step", name: this.#name, json } as const;
     try {
-      await this.#note(this.#around!, this.#key, this.effects, this.cells);
+      await this.#note(part);
     } catch (error) {
-      throw await this.reasonOf(error);
+      // What was paid for is kept: only the change of the state is lost.
+      if (error instanceof StateConflictError) await this.#note(part, false);
+      throw error;
     }
   }
 
@@ -238,12 +274,6 @@ export class HandlerRun {
     return await this.#states?.conflictOr(error).catch(() => error) ?? error;
   }
 
-  /** Takes back what its commit has not stored. */
-  putBack({ emits, wakes }: NoteOptions): void {
-    if (emits) (this.#emissions ??= new Emissions(this.#room)).putBack(emits);
-    this.#wakes = withWakesBack(wakes, this.#wakes);
-  }
-
   #emit(emission: Emission): void {
     this.#checkRunning("emit the event");
     for (const run of this.#withAround()) {
@@ -256,23 +286,72 @@ export class HandlerRun {
     this.#emissions = emissions;
   }
 
-  async #checkpoint(part: unknown, effects: CommitEffects | undefined): Promise<void> {
-    // A name after others would become a text, whatever it is.
-    checkPartName(part);
-    await this.#note(this, part, committing(effects && [effects]));
+  /** Notes a part, with what was added here. */
+  async #note(part: HandledPart, hasCells = true): Promise<void> {
+    this.#around!.#checkRunning("note progress");
+    const { effects, emits, wakes } = this;
+    const cells = hasCells ? this.cells : undefined;
+    try {
+      await this.#progress.note({ part, effects, added: { cells, emits, wakes } });
+    } catch (error) {
+      throw hasCells ? await this.reasonOf(error) : error;
+    }
   }
 
-  /** Notes a part of a run, with the events and the names to wake that were added here. */
-  async #note(
-    run: HandlerRun,
-    part: string,
-    effects: CommitEffects | undefined,
+  #step<T>(
+    name: string,
+    fn: (context: StepContext) => T | Promise<T>,
+    options?: StepOptions<T>,
     cells?: readonly CellChange[],
-  ): Promise<void> {
-    run.#checkRunning("note progress");
-    const added = { emits: this.#emissions?.all, wakes: this.#wakes };
-    this.#emissions = this.#wakes = undefined;
-    await this.#progress.note({ name: run.#prefix + part, effects, cells, added, adder: this });
+  ): Promise<T> {
+    this.#checkRunning(`take the step ${met(name)}`);
+    checkStep(name, fn, options);
+    if (this.#steps?.has(name)) {
+      throw new TypeError(
+        `Cannot take the step ${
+          met(name)
+        }: this attempt has one of that name already. Give each its own`,
+      );
+    }
+    (this.#steps ??= new Set()).add(name);
+    const run = this.partOf(name, { ...this.limits, limit: undefined });
+    return takeStep({ name, key: run.#name, fn, options, cells }, run, this.#progress);
+  }
+
+  /** Sends a question as a step, and waits for its answer. */
+  async #ask<TValue>(
+    name: string,
+    send: (name: string, context: StepContext) => unknown,
+    options: AskOptions = {},
+  ): Promise<Answer<TValue>> {
+    this.#checkRunning("ask");
+    checkQuestion(name, send, options);
+    const { by, timeoutMs = DEFAULT_TIMEOUT_MS, unknown = "repeat" } = options;
+    const { record } = this.#lease;
+    const own = ownName(record, `ask/${this.#prefix}${name}`);
+    const now = Date.now();
+    const question = { eventId: record.id, by, until: now + timeoutMs };
+    // Before it is sent: the answer may come at once.
+    const cells = [questionCell(own, question, now)];
+    await this.#step(name, async (context) => void await send(own, context), { unknown }, cells);
+    const result = await this.#waitFor<Answered>(waitNameOf(own), { timeoutMs });
+    if (result.timedOut) return { value: undefined, by: undefined, timedOut: true };
+    const { value, by: sender } = result.value ?? {};
+    return { value: value as TValue, by: sender, timedOut: false };
+  }
+
+  async #answer(name: string, value: unknown): Promise<AnswerResult> {
+    this.#checkRunning("answer");
+    checkName("answer", name);
+    const { store, leaseMs } = this.#parts;
+    const { id: eventId, sender } = this.#lease.record;
+    return await withDeadline(store.answer(name, value, { by: sender?.id, eventId }), leaseMs);
+  }
+
+  async #sleep(name: string, ms: number): Promise<void> {
+    checkSleep(name, ms);
+    const own = ownName(this.#lease.record, `sleep/${this.#prefix}${name}`);
+    await this.#waitFor(`sleep/${own}`, { timeoutMs: ms });
   }
 
   async #waitFor<TValue>(
@@ -315,8 +394,13 @@ export class HandlerRun {
     return this.#root.#shared ??= new LeasedProgress(this.#parts, this.#lease);
   }
 
+  /** Its name in the record, with those of the runs around it in front. */
+  get #name(): string {
+    return this.#around ? this.#around.#prefix + this.#key : this.#key;
+  }
+
   get #prefix(): string {
-    return this.#around ? `${this.#around.#prefix}${this.#key}/` : "";
+    return this.#around ? `${this.#name}/` : "";
   }
 
   get #root(): HandlerRun {

@@ -14,4 +14,6 @@ export {
   type WebhookEvent,
 } from "./event.ts";
 export type { RetryPolicy } from "./retry_policy.ts";
+export type { Answer, Ask, AskOptions } from "./questions.ts";
+export { NotDoneError, type StepContext, type StepOptions, type TakeStep } from "./step.ts";
 export { type EventWorker, startWorker, type WorkerOptions } from "./worker.ts";

@@ -9,12 +9,9 @@ function sut(keepPayloads?: { readonly forMs: number; readonly maxBytes: number 
   const asked: string[] = [];
   const answers: unknown[] = [];
   const bot = defineApp({ name: "bot", platform: github(), keepPayloads });
-  bot.on("push", async ({ idempotencyKey }, { waitFor, progress, checkpoint }) => {
+  bot.on("push", async ({ idempotencyKey }, { waitFor, step }) => {
     const name = idempotencyKey("approval");
-    if (!progress.includes("asked")) {
-      asked.push(name);
-      await checkpoint("asked");
-    }
+    await step("ask", () => void asked.push(name));
     const { value } = await waitFor<string>(name);
     answers.push(value);
     if (value === "fail") throw new Error("no");
@@ -59,16 +56,20 @@ Deno.test("an event that is replayed after its answer asks under another name", 
   assertNotEquals(asked[0], asked[1]);
 });
 
-Deno.test("a dead event that is replayed after its answer asks under another name", async () => {
-  const { bot, asked } = sut();
+Deno.test("a dead event that is replayed keeps its answer, and asks again only if it begins anew", async () => {
+  const { bot, asked, answers } = sut();
   await using test = await startTestBot(bot);
   const { event } = await test.deliver(forgeDelivery("push", {}));
+  const id = event!.id;
   await test.store.wake(asked[0]!, "fail");
   await test.advance(30 * 86_400_000, { expectFailure: true });
-  assertEquals((await test.store.get(event!.id))?.state, "dead");
-  await press(test, asked[0]!);
-  assert(await test.store.replay(event!.id));
+  assertEquals((await test.store.get(id))?.state, "dead");
+  const attempts = answers.length;
+  assert(await test.store.replay(id));
+  await test.advance(30 * 86_400_000, { expectFailure: true });
+  assertEquals([asked.length, answers.length, answers.at(-1)], [1, 2 * attempts, "fail"]);
+  assert(await test.store.replay(id, { fresh: true }));
   await test.advance(0);
-  assertEquals((await test.store.get(event!.id))?.state, "parked");
-  assertNotEquals(asked[0], asked.at(-1));
+  assertEquals([asked.length, (await test.store.get(id))?.state], [2, "parked"]);
+  assertNotEquals(asked[0], asked[1]);
 });

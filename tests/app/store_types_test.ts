@@ -56,9 +56,9 @@ Deno.test("an app without a store has a KV, and its handlers write and read with
     assertEquals((await db.get(["pushes"])).value, null);
     await next();
   });
-  bot.on("push", async (_event, { db, settleWith, checkpoint }) => {
+  bot.on("push", async (_event, { db, settleWith, step }) => {
     const { value } = await db.get<number>(["pushes"]);
-    await checkpoint("part", (commit) => commit.set(["part"], true));
+    await step("part", ({ settleWith }) => settleWith((commit) => commit.set(["part"], true)));
     settleWith((commit) => commit.set(["pushes"], (value ?? 0) + 1));
     // @ts-expect-error: of another store.
     typed(() => db.rows("pushes"));
@@ -67,7 +67,12 @@ Deno.test("an app without a store has a KV, and its handlers write and read with
     // @ts-expect-error: what is added later would be lost.
     typed(() => settleWith(async (commit) => void commit.set(["pushes"], await value)));
     // @ts-expect-error: as above.
-    typed(() => checkpoint("part", (commit) => Promise.resolve(commit)));
+    typed(() => step("part", (own) => own.settleWith((commit) => Promise.resolve(commit))));
+    const number: number = await step("number", () => 1);
+    // @ts-expect-error: what it returns is a number.
+    typed(() => step("number", () => 1).then((text) => text.length));
+    // @ts-expect-error: what is found is what it returns.
+    typed(number, () => step("number", () => 1, { unknown: () => "one" }));
     // @ts-expect-error: of another store.
     typed(() => settleWith((tx: Transaction) => tx.insert("push")));
     // @ts-expect-error: of another store.
@@ -97,7 +102,9 @@ Deno.test("a store given by value types all that works with it", () => {
   };
   bot.use((_event, { db }, next) => (typed(db.rows("names")), next()))
     .on("push", (_event, context) => write(context))
-    .onAny((_event, { checkpoint }) => checkpoint("part", (tx) => tx.insert("any")))
+    .onAny((_event, { step }) =>
+      step("part", ({ settleWith }) => settleWith((tx) => tx.insert("any")))
+    )
     .onOther((_event, context) => write(context))
     .onDead((_event, context) => write(context))
     .schedule("daily", "@daily", (_slot, context) => write(context));

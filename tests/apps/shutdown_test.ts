@@ -1,10 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
-import { openEventStore } from "../../mod.ts";
 import { sign } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
+import { envOf } from "../_stores.ts";
 import { assertWithin } from "../_within.ts";
 import { ON_DENO_2_5 } from "../_deno_version.ts";
+import type { EngineUnderTest } from "../events/store/engines/_engine.ts";
+import { ENGINES, openAt } from "../events/store/engines/mod.ts";
 import { telemetryOf } from "./_collector.ts";
 import { APP_NEEDS, type OwnAppOptions, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
@@ -12,37 +14,44 @@ import { deliver } from "./_deliver.ts";
 const isMessage = (expected: string) => ({ message }: Record<string, unknown>) =>
   message === expected;
 
-/** Test with an app, and with the state of an event in its KV. */
+/** Test with an app, and with the state of an event in its store. */
 type WithApp<T> = (
   app: RunningApp,
   stateOf: (id: string) => Promise<string | undefined>,
 ) => Promise<T>;
 
 /** Runs an app whose handler takes a time of its own, with a grace that is its own or the default. */
-function withSlowApp<T>(
+async function withSlowApp<T>(
+  { name: engine, shared }: EngineUnderTest,
   options: Pick<OwnAppOptions, "handlerMs" | "graceMs">,
   fn: WithApp<T>,
 ): Promise<T> {
-  return withFolder(async (folder) => {
-    const kvPath = `${folder}/kv.db`;
-    await using app = spawnOwnApp(options, { KV_URL: kvPath });
-    const stateOf = async (id: string) => {
-      using kv = await Deno.openKv(kvPath);
-      const store = await openEventStore(kv, { namespace: "own", notifier: "watch" });
-      return (await store.get(`forge:${id}`))?.state;
-    };
-    return await fn(app, stateOf);
+  await using place = await shared.open();
+  await using app = spawnOwnApp({ ...options, engine }, envOf(place.path!));
+  return await fn(app, async (id) => {
+    const { store, close } = await openAt({ engine, address: place.address! }, {
+      namespace: "own",
+    });
+    const record = await store.get(`forge:${id}`);
+    close();
+    return record?.state;
   });
 }
 
 function testSlowApp(name: string, handlerMs: number, fn: WithApp<void>): void {
-  testWith(APP_NEEDS, name, () => withSlowApp({ handlerMs, graceMs: 30_000 }, fn));
+  for (const engine of ENGINES) {
+    const test = () => withSlowApp(engine, { handlerMs, graceMs: 30_000 }, fn);
+    testWith(APP_NEEDS, `${name} [${engine.name}]`, test);
+  }
 }
 
 /** Tests that an app whose handler takes a minute ends in time: `fn` returns how long it took. */
 function testEnd(name: string, limitMs: number, fn: WithApp<number>, graceMs = 4_000): void {
   const options = { handlerMs: 60_000, graceMs };
-  testWith(APP_NEEDS, name, () => assertWithin(limitMs, () => withSlowApp(options, fn)));
+  for (const engine of ENGINES) {
+    const test = () => assertWithin(limitMs, () => withSlowApp(engine, options, fn));
+    testWith(APP_NEEDS, `${name} [${engine.name}]`, test);
+  }
 }
 
 /** Delivers an event, and waits until its handler runs. */

@@ -3,7 +3,7 @@ import { runDeno } from "../../dev/harness/run.ts";
 import { startApp } from "../../dev/harness/start_app.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
-import { openIn } from "../events/store/sqlite/_open.ts";
+import { openIn, sized } from "../events/store/sqlite/_open.ts";
 import { runHere, testCli } from "./_cli.ts";
 
 const CLI = new URL("../../cli/main.ts", import.meta.url).pathname;
@@ -67,6 +67,21 @@ testWith(
       assertEquals((await backUp(`${folder}/missing/c.db`)).code, 1);
       const names = [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
       assertEquals(names, ["a.db", "a.db-shm", "a.db-wal", "b.db"]);
+    }),
+);
+
+testWith(
+  ["read", "write"],
+  "events list finds what a store without an app has put into a SQLite file",
+  () =>
+    withFolder(async (folder) => {
+      const path = `${folder}/a.db`;
+      await using opened = await openIn(path);
+      const list = () => runHere(["events", "list", "--store", `sqlite:${path}`, "--json"]);
+      assertEquals((await list()).err, ["There are no events in this database"]);
+      await opened.store.accept(sized("d1", 10));
+      const { out, err } = await list();
+      assertEquals([out.map((line) => JSON.parse(line).id), err], [["d1"], []]);
     }),
 );
 

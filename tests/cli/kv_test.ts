@@ -91,7 +91,7 @@ testWith(
         [`${folder}/text.txt`]: `There is no KV in the file ${folder}/text.txt`,
         [`${folder}/empty.db`]: `There is no KV in the file ${folder}/empty.db`,
         [folder]: `There is no KV in the file ${folder}`,
-        ":memory:": "A KV in memory can be read only by its own process",
+        ":memory:": "A database in memory can be read only by its own process",
       };
       for (const [kv, message] of Object.entries(kvs)) {
         for (const command of COMMANDS) {

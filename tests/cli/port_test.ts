@@ -28,7 +28,7 @@ testCli("events export and import move all events into another KV", async (sut) 
   assertEquals(err, []);
   const again = await runHere([...args, "--json"]);
   const none = { imported: 0, known: 0, expired: 0 };
-  const entries = { states: none, answers: none, schedules: none };
+  const entries = { states: none, answers: none, questions: none, schedules: none };
   const result = { imported: 0, known: 11, expired: 0, ...entries, failed: 0, failures: [] };
   assertEquals([again.code, again.out], [0, [JSON.stringify(result)]]);
   using kv = await Deno.openKv(`${path}.new`);
@@ -43,7 +43,7 @@ testCli(
     await (await store.state("chat:1")).set("a");
     await store.wake("early");
     const { out, err } = await cli("export");
-    const beside = "2 states, answers and notes of schedules exported with them";
+    const beside = "2 states, answers, questions and notes of schedules exported with them";
     assertEquals([out.length, err], [3, ["1 exported", beside]]);
     const first = await importing(out.join("\n"), ...besides(path));
     const second = await importing(out.join("\n"), ...besides(path));

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { until } from "../../dev/harness/until.ts";
-import { type AppProcess, startProcess, type StoreAddress } from "../processes/_process.ts";
+import type { StoreAddress } from "../events/store/engines/_engine.ts";
+import { type AppProcess, startProcess } from "../processes/_process.ts";
 import { testShared } from "../processes/_shared.ts";
 import { runHere } from "./_cli.ts";
 

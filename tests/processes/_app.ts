@@ -10,7 +10,7 @@ import {
   startWorker,
   writeLog,
 } from "../../mod.ts";
-import { ENGINES } from "../events/store/engines/mod.ts";
+import { openAt } from "../events/store/engines/mod.ts";
 import type { ProcessOptions } from "./_process.ts";
 import { forgeIntake } from "../webhook/_intakes.ts";
 
@@ -24,8 +24,7 @@ const groupOf = ({ deliveryId = "" }: Delivery, groups: number) => ({
   maxWaitMs: 200,
 });
 
-const engine = ENGINES.find(({ name }) => name === at.engine)!;
-const { store, effects } = await engine.openAt(at.address, {});
+const { store, effects } = await openAt(at);
 const app = createBaseApp({ name: "process", logger: false });
 const groupBy = groups === undefined ? undefined : (each: Delivery) => groupOf(each, groups);
 app.route("/", forgeIntake({ secrets: [secret], store, groupBy }));

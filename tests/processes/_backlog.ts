@@ -2,8 +2,8 @@ import type { EventStore } from "../../mod.ts";
 import { memoryOf } from "../apps/_memory.ts";
 import { delivery } from "../events/store/_events.ts";
 import { until } from "../../dev/harness/until.ts";
-import type { EngineUnderTest, Place } from "../events/store/engines/_engine.ts";
-import { startProcess, type StoreAddress } from "./_process.ts";
+import type { EngineUnderTest, Place, StoreAddress } from "../events/store/engines/_engine.ts";
+import { startProcess } from "./_process.ts";
 
 /** Number of events that are taken in at a time. */
 const BATCH = 500;

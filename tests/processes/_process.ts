@@ -1,17 +1,10 @@
 import { type RunningApp, startApp } from "../../dev/harness/start_app.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { deliver } from "../apps/_deliver.ts";
+import type { StoreAddress } from "../events/store/engines/_engine.ts";
 
 /** Payload of what is delivered. */
 const BODY = JSON.stringify({ ref: "refs/heads/main" });
-
-/** Address of a store. */
-export interface StoreAddress {
-  /** Name of its engine. */
-  readonly engine: string;
-  /** Its place, as the engine's fixture names it. */
-  readonly address: string;
-}
 
 /** Options of the app in `_app.ts`. */
 export interface ProcessOptions {

@@ -7,8 +7,8 @@ import { writeLog } from "../../core/mod.ts";
 import { loadCron, Scheduler } from "../../events/schedules/mod.ts";
 import { TestClock } from "../../testing/_test_clock.ts";
 import { envOf, STORES } from "../_stores.ts";
-import { ENGINES } from "../events/store/engines/mod.ts";
-import type { StoreAddress } from "./_process.ts";
+import { openAt } from "../events/store/engines/mod.ts";
+import type { StoreAddress } from "../events/store/engines/_engine.ts";
 
 /** Options of the process. */
 export interface ScheduleProcess {
@@ -52,8 +52,7 @@ async function runApp({ at, path, jumps }: ScheduleProcess, minuteInMs: number):
 }
 
 async function tickAll({ at, ticks = [], dies }: ScheduleProcess): Promise<void> {
-  const engine = ENGINES.find(({ name }) => name === at.engine)!;
-  const { store } = await engine.openAt(at.address, {});
+  const { store } = await openAt(at);
   const times = (await loadCron())("test", "0 * * * *", "UTC");
   const schedule = { name: "digest", expression: "0 * * * *", timeZone: "UTC", times };
   const { scheduleNotes: notes } = store;

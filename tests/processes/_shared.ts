@@ -1,7 +1,6 @@
-import type { Place, PlaceKind } from "../events/store/engines/_engine.ts";
+import type { Place, PlaceKind, StoreAddress } from "../events/store/engines/_engine.ts";
 import { ENGINES } from "../events/store/engines/mod.ts";
 import { isGranted, testWith } from "../_permissions.ts";
-import type { StoreAddress } from "./_process.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
 

@@ -10,7 +10,7 @@ import {
   startWorker,
   writeLog,
 } from "../../mod.ts";
-import { ENGINES } from "../events/store/engines/mod.ts";
+import { openAt } from "../events/store/engines/mod.ts";
 import { forgeIntake } from "../webhook/_intakes.ts";
 
 /** A payload: what its handler does. */
@@ -32,8 +32,7 @@ const { at, secret, leaseMs } = JSON.parse(Deno.args[0]!);
 const log = (message: string, fields: Record<string, unknown>) =>
   writeLog(consoleSink, "info", message, fields);
 
-const engine = ENGINES.find(({ name }) => name === at.engine)!;
-const { store } = await engine.openAt(at.address, {});
+const { store } = await openAt(at);
 const app = createBaseApp({ name: "process", logger: false });
 const groupBy = ({ payload }: Delivery) => {
   const { group, quiet } = payload as unknown as Work;

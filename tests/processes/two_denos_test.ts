@@ -10,7 +10,7 @@ import { FORGE_SECRET } from "../_deliveries.ts";
 import { byLength } from "../_length.ts";
 import { deliver } from "../apps/_deliver.ts";
 import { untilSettled } from "./_kills.ts";
-import type { StoreAddress } from "./_process.ts";
+import type { StoreAddress } from "../events/store/engines/_engine.ts";
 import { type SharedStore, testTwoDenos } from "./_shared.ts";
 import type { Work } from "./_two_denos.ts";
 

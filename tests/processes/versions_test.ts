@@ -5,7 +5,7 @@ import { until } from "../../dev/harness/until.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
 import { envOf } from "../_stores.ts";
 import { deliver } from "../apps/_deliver.ts";
-import { ENGINES } from "../events/store/engines/mod.ts";
+import { openAt } from "../events/store/engines/mod.ts";
 import { type SharedStore, testShared } from "./_shared.ts";
 
 const IDS = ["a", "b", "c", "d", "e", "f"];
@@ -37,8 +37,7 @@ testShared(
     for (const id of IDS) await deliverStar(older, id);
     await until(() => handledBy(newer).length === IDS.length, 60_000);
     assertEquals([handledBy(older), handledBy(newer)], [[], firstAttempts(IDS)]);
-    const engine = ENGINES.find(({ name }) => name === shared.at.engine)!;
-    const { store, close } = await engine.openAt(shared.at.address, { namespace: "rolling" });
+    const { store, close } = await openAt(shared.at, { namespace: "rolling" });
     const processes = await store.processes();
     assertEquals(
       processes.map((each) => "isUnreadable" in each ? null : each.version).sort(),

@@ -368,11 +368,8 @@ Deno.test("advance() runs each event at its own time, however far it goes", asyn
   const seen: string[] = [];
   const start = Date.now();
   const hours = () => Math.round((Date.now() - start) / 3_600_000);
-  bot.on("push", async (_event, { emit, progress, checkpoint, waitFor }) => {
-    if (!progress.includes("asked")) {
-      emit("jobs", "answer", {}, { delayMs: 3_600_000 });
-      await checkpoint("asked");
-    }
+  bot.on("push", async (_event, { step, waitFor }) => {
+    await step("ask", ({ emit }) => emit("jobs", "answer", {}, { delayMs: 3_600_000 }));
     const { timedOut } = await waitFor("answer", { timeoutMs: 7_200_000 });
     seen.push(`${timedOut ? "timed out" : "answered"} after ${hours()} h`);
   });

@@ -1,5 +1,5 @@
 import { type LogSink, reasonOf, writeLog } from "../../../core/mod.ts";
-import type { Connection } from "./_connection.ts";
+import { codeOf, type Connection } from "./_connection.ts";
 import { Slices } from "./_slices.ts";
 
 /** Pause between two tries to write while nothing can be written, in milliseconds. */
@@ -7,6 +7,9 @@ const TRY_MS = 1_000;
 
 /** Number of bytes of the log that are written again at once: that takes some 0.5 ms. */
 const REWRITTEN_BYTES = 1_048_576;
+
+/** Remedy for a file that is damaged, for the log. */
+const RESTORE = "stop the app, restore a backup, and start the app";
 
 /** Parts of {@linkcode Disk}. */
 interface DiskParts {
@@ -70,20 +73,23 @@ export class Disk {
     }
   }
 
-  /** Tells that something was written. */
+  /** Tells that something was written. In a file that is damaged, that says little of all else. */
   works(): void {
-    if (this.#failure === undefined) return;
+    if (this.#failure === undefined || isDamage(this.#failure)) return;
     this.#failure = undefined;
     writeLog(this.#parts.log, "info", "database can be written again");
   }
 
   /** Tells that something could not be written. It is tried again, so that the end of the failure is noticed. */
   fails(error: unknown): void {
-    if (this.#isClosed) return;
-    if (this.#failure === undefined) {
-      writeLog(this.#parts.log, "error", "database cannot be written: trying again", { error });
-    }
+    if (this.#isClosed || isDamage(this.#failure)) return;
+    const { log } = this.#parts;
+    const isFirst = this.#failure === undefined;
     this.#failure = error;
+    if (isDamage(error)) {
+      return writeLog(log, "error", "file of the database damaged", { error, remedy: RESTORE });
+    }
+    if (isFirst) writeLog(log, "error", "database cannot be written: trying again", { error });
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       // A failure comes back here.
@@ -135,4 +141,14 @@ export class Disk {
     }
     this.#isNamed = true;
   }
+}
+
+/** Result codes of a file that is damaged, and of a virtual table that is: https://sqlite.org/rescode.html. */
+const [CORRUPT, CORRUPT_VTAB, NO_DATABASE] = [11, 267, 26] as const;
+
+/** Checks for the error of a file that is damaged: no other try will succeed. */
+function isDamage(error: unknown): boolean {
+  const code = codeOf(error);
+  const primary = code & 0xff;
+  return (primary === CORRUPT && code !== CORRUPT_VTAB) || primary === NO_DATABASE;
 }

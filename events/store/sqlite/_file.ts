@@ -1,5 +1,6 @@
 import { dirname } from "node:path";
 import { consoleSink, type LogSink } from "../../../core/mod.ts";
+import { type DatabaseFile, watchFile } from "../database_file.ts";
 import { Connection } from "./_connection.ts";
 import { Disk } from "./_disk.ts";
 import { GroupCommit } from "./_group_commit.ts";
@@ -23,9 +24,9 @@ export interface SqliteFile {
   /** All that writes to it through this connection. */
   readonly commits: GroupCommit;
   /**
-   * Checks that it can be written.
+   * Checks that it can be written, and is where it was.
    *
-   * @throws {Error} If the last try has failed.
+   * @throws {Error} If the last try has failed, or somebody has deleted or replaced it.
    */
   check(): void;
   /** Calls back within 250 ms when another connection has written. Resolves when the file is closed. */
@@ -57,19 +58,26 @@ interface SqliteFileOptions {
    * @default {true}
    */
   readonly mayBeEmpty?: boolean | undefined;
+  /**
+   * Set for an app, to start the Worker of the maintenance before there is load: that holds the event loop.
+   *
+   * @default {false} It is started when it is needed.
+   */
+  readonly isApp?: boolean | undefined;
 }
 
 /**
  * Opens a file, and brings it to the latest layout.
  *
  * @param path The path, or `:memory:`.
- * @param options The log for what cannot be reported to a caller, and whether the file may be empty.
+ * @param options The log for what cannot be reported to a caller, whether the file may be empty, and whether it is an
+ * app's.
  * @returns The file.
  * @throws {Error} If it cannot be opened, is no event store, or this program may not use its layout.
  */
 export async function openSqliteFile(
   path: string,
-  { log = consoleSink, mayBeEmpty = true }: SqliteFileOptions = {},
+  { log = consoleSink, mayBeEmpty = true, isApp = false }: SqliteFileOptions = {},
 ): Promise<SqliteFile> {
   const { DatabaseSync } = await import("node:sqlite");
   const handle = new DatabaseSync(path);
@@ -88,11 +96,23 @@ export async function openSqliteFile(
       ? undefined
       : await Deno.open(`${path}-wal`, { read: true, write: true });
     if (wal) db.one("pragma wal_autocheckpoint = 0");
-    return new OpenFile(db, new Guard(handle), wal, path, log);
+    const watched = wal && await watchFile(path, log);
+    const file = new OpenFile(db, new Guard(handle), { wal, watched, path, log });
+    if (isApp) await file.begin();
+    return file;
   } catch (error) {
     handle.close();
     throw error;
   }
+}
+
+/** Parts of {@linkcode OpenFile}. */
+interface FileParts {
+  readonly path: string;
+  /** The log of the file, beside it; undefined in memory. */
+  readonly wal: Deno.FsFile | undefined;
+  readonly watched: DatabaseFile | undefined;
+  readonly log: LogSink;
 }
 
 class OpenFile implements SqliteFile {
@@ -100,27 +120,24 @@ class OpenFile implements SqliteFile {
   readonly guard: Guard;
   readonly place: Place;
   readonly commits: GroupCommit;
-  readonly #disk: Disk | undefined;
   readonly #path: string;
+  readonly #watched: DatabaseFile | undefined;
+  readonly #disk: Disk | undefined;
   readonly #maintenance: Maintenance | undefined;
-  readonly #closing = new AbortController();
+  readonly #closing = Promise.withResolvers<void>();
 
-  constructor(
-    db: Connection,
-    guard: Guard,
-    wal: Deno.FsFile | undefined,
-    path: string,
-    log: LogSink,
-  ) {
+  constructor(db: Connection, guard: Guard, { path, wal, watched, log }: FileParts) {
     this.db = db;
     this.guard = guard;
     this.#path = path;
+    this.#watched = watched;
     this.place = wal && places.get(path) || { openings: 0 };
     this.place.openings++;
     if (wal) {
       places.set(path, this.place);
       this.#maintenance = new Maintenance({
         ...{ path, db, wal, log },
+        files: { [path]: Deno.statSync(path), [`${path}-wal`]: wal.statSync() },
         pause: (work) => this.commits.pause(work),
       });
       this.#disk = new Disk({
@@ -133,14 +150,17 @@ class OpenFile implements SqliteFile {
     this.commits = new GroupCommit(db, this.#disk);
   }
 
+  /** Starts the Worker of the maintenance. */
+  async begin(): Promise<void> {
+    await this.#maintenance?.begin();
+  }
+
   check(): void {
+    this.#watched?.check();
     this.#disk?.check();
   }
 
-  listen(wake: () => void): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const { signal } = this.#closing;
-    if (signal.aborted) return Promise.resolve();
+  async listen(wake: () => void): Promise<void> {
     let seen = this.#foreignVersion();
     const timer = setInterval(() => {
       const version = this.#foreignVersion();
@@ -149,11 +169,8 @@ class OpenFile implements SqliteFile {
     }, LOOK_MS);
     // It ends with whatever else keeps the process alive.
     Deno.unrefTimer(timer);
-    signal.addEventListener("abort", () => {
-      clearInterval(timer);
-      resolve();
-    }, { once: true });
-    return promise;
+    await this.#closing.promise;
+    clearInterval(timer);
   }
 
   /** Returns the version of what others have written; undefined while the file cannot be read. */
@@ -166,11 +183,13 @@ class OpenFile implements SqliteFile {
   }
 
   async close(): Promise<void> {
-    this.#closing.abort();
+    this.#closing.resolve();
     if (--this.place.openings === 0) places.delete(this.#path);
+    const looked = this.#watched?.close();
     const ended = this.#maintenance?.close();
     if (ended) await ended;
     this.#disk?.close();
     this.db.close();
+    await looked;
   }
 }

@@ -1,7 +1,7 @@
 import { type LogSink, writeLog } from "../../../core/mod.ts";
 import { type Connection, isBusy } from "./_connection.ts";
 import { WRITE_HEADER } from "./_schema.ts";
-import { type AnsweredRow, SqlWorker } from "./_sql_worker.ts";
+import { type AnsweredRow, type FileId, SqlWorker } from "./_sql_worker.ts";
 
 /** Time from a commit to the look that follows, in milliseconds. */
 const LOOK_MS = 250;
@@ -30,6 +30,8 @@ const FREED_EVERY_MS = 20;
 /** Parts of {@linkcode Maintenance}. */
 interface MaintenanceParts {
   readonly path: string;
+  /** The file and its log, by their paths. */
+  readonly files: Readonly<Record<string, FileId>>;
   /** The connection of the app. It does the work if there is no Worker. */
   readonly db: Connection;
   /** The log of the file, beside it. */
@@ -39,12 +41,10 @@ interface MaintenanceParts {
   readonly pause: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
-/** Statements of the maintenance, in a connection of its own. */
-const SETUP = [
-  "pragma busy_timeout = 0",
-  "pragma wal_autocheckpoint = 0",
-  "pragma synchronous = normal",
-];
+/** Statements that begin the maintenance, in a connection of its own, which may wait for its first look at the file. */
+const SETUP =
+  `pragma busy_timeout = 1000; select count(*) from sqlite_schema; pragma busy_timeout = 0;
+  pragma wal_autocheckpoint = 0; pragma synchronous = normal`;
 
 const PASSIVE = "pragma wal_checkpoint(passive)";
 
@@ -52,7 +52,8 @@ const PASSIVE = "pragma wal_checkpoint(passive)";
  * The maintenance of a file: what is in its log is copied into the file, so that the log is begun anew, and space
  * comes back that events have left.
  *
- * Both wait for the disk, so a Worker with a connection of its own does them. It is started when it is first needed.
+ * Both wait for the disk, so a Worker with a connection of its own does them. An app starts it before there is load, and
+ * everything else when it is first needed.
  * Copying (a passive checkpoint) goes on beside the app's transactions. The log can only be begun anew while nobody
  * writes: the app's transactions pause for the few frames that have come meanwhile. Then the Worker writes the first
  * frame, since SQLite syncs the disk with it. If other processes read or write, that is left for the next time. SQLite
@@ -60,8 +61,7 @@ const PASSIVE = "pragma wal_checkpoint(passive)";
  */
 export class Maintenance {
   readonly #parts: MaintenanceParts;
-  #worker: SqlWorker | undefined;
-  #runsHere = false;
+  #worker: Promise<SqlWorker | undefined> | undefined;
   /** Number of commits since free pages were looked for, and the time of that by the monotonic clock. */
   #commits = 0;
   #lookedAt = -Infinity;
@@ -73,6 +73,11 @@ export class Maintenance {
 
   constructor(parts: MaintenanceParts) {
     this.#parts = parts;
+  }
+
+  /** Starts the Worker, if it is not yet, and resolves with it; with undefined if there can be none. */
+  begin(): Promise<SqlWorker | undefined> {
+    return this.#worker ??= this.#start();
   }
 
   /** Tells that something was written: a look at the file follows. */
@@ -90,9 +95,10 @@ export class Maintenance {
 
   async #end(): Promise<void> {
     await this.#looking;
+    const worker = await this.#worker;
     // Else closing the app's connection does it, and holds the event loop.
-    await this.#worker?.run(PASSIVE).catch(() => {});
-    await this.#worker?.close();
+    await worker?.run(PASSIVE).catch(() => {});
+    await worker?.close();
   }
 
   #lookIn(ms: number): void {
@@ -154,23 +160,23 @@ export class Maintenance {
 
   /** Runs a statement in the Worker, or here if there can be none. */
   async #run(sql: string): Promise<AnsweredRow | undefined> {
-    if (!this.#worker && !this.#runsHere) await this.#startWorker();
-    return this.#worker ? await this.#worker.run(sql) : this.#parts.db.all(sql).at(0);
+    const worker = await this.begin();
+    return worker ? await worker.run(sql) : this.#parts.db.all(sql).at(0);
   }
 
-  async #startWorker(): Promise<void> {
-    const { path, log } = this.#parts;
+  async #start(): Promise<SqlWorker | undefined> {
+    const { path, files, log } = this.#parts;
+    let worker: SqlWorker | undefined;
     try {
-      const worker = this.#worker = new SqlWorker();
-      await worker.open(path);
-      for (const sql of SETUP) await worker.run(sql);
+      worker = new SqlWorker();
+      await worker.open({ path, files, setup: SETUP });
+      return worker;
     } catch (error) {
-      await this.#worker?.close().catch(() => {});
-      this.#worker = undefined;
-      this.#runsHere = true;
+      await worker?.close().catch(() => {});
       writeLog(log, "warn", "no Worker for the database file: its maintenance holds up the app", {
         error,
       });
+      return undefined;
     }
   }
 

@@ -3,8 +3,20 @@ import type { SQLOutputValue } from "node:sqlite";
 /** A row of an answer. */
 export type AnsweredRow = Readonly<Record<string, SQLOutputValue>>;
 
+/** Identity of a file. On Windows it may be unknown. */
+export type FileId = Pick<Deno.FileInfo, "dev" | "ino">;
+
+/** A file that is to be opened. */
+interface Opening {
+  readonly path: string;
+  /** The files that must be there by their paths. */
+  readonly files: Readonly<Record<string, FileId>>;
+  /** Statements that are run at once, one of which reads. */
+  readonly setup: string;
+}
+
 /** Message to the Worker: to open a file, to run a statement, or to close the file. */
-type Told = { readonly open: string } | { readonly sql: string } | { readonly close: true };
+type Told = { readonly open: Opening } | { readonly sql: string } | { readonly close: true };
 
 /** Answer of the Worker. */
 type Answer = { readonly row: AnsweredRow | undefined } | {
@@ -25,9 +37,22 @@ async function serve(): Promise<void> {
   let db: InstanceType<typeof DatabaseSync> | undefined;
   function answer(told: Told): AnsweredRow | undefined {
     if ("sql" in told) return db?.prepare(told.sql).all().at(0);
-    if ("open" in told) db = new DatabaseSync(told.open);
+    if ("open" in told) open(told.open);
     else db?.close();
     return undefined;
+  }
+  function open({ path, files, setup }: Opening): void {
+    const check = () => {
+      for (const [each, { dev, ino }] of Object.entries(files)) {
+        const found = Deno.statSync(each);
+        if (found.dev !== dev || found.ino !== ino) throw new Error("the file has been replaced");
+      }
+    };
+    // SQLite makes a file that is missing, and when it first reads that, it deletes the log beside it.
+    check();
+    db = new DatabaseSync(path);
+    check();
+    db.exec(setup);
   }
   port.onmessage = ({ data }) => {
     try {
@@ -60,13 +85,13 @@ export class SqlWorker {
   }
 
   /**
-   * Opens the file.
+   * Opens a file.
    *
-   * @param path The path.
-   * @throws {Error} If it cannot be opened.
+   * @param opening The file.
+   * @throws {Error} If it cannot be opened, or another one is there.
    */
-  async open(path: string): Promise<void> {
-    await this.#tell({ open: path });
+  async open(opening: Opening): Promise<void> {
+    await this.#tell({ open: opening });
   }
 
   /**

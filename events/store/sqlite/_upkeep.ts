@@ -2,6 +2,7 @@ import type { CheckedPage, Engine, StoreFinding, Tidying, Version } from "../eng
 import { type EventRecord, isOpen } from "../event_record.ts";
 import type { Connection } from "./_connection.ts";
 import { COLUMNS, eventOf, type EventRow, findRow, firstOf } from "./_rows.ts";
+import { Slices } from "./_slices.ts";
 
 /** The number of rows that a step of upkeep reads, or deletes. */
 const PAGE = 200;
@@ -14,7 +15,12 @@ const BEHIND_ALL_IDS = "\u{10ffff}";
 
 type CheckOptions = Parameters<Engine["check"]>[0];
 
-type Corrected = NonNullable<Tidying["times"]>["corrected"];
+/** An event that is due too late, and its record with the right time, if it is the record that is wrong. */
+interface Wrong {
+  readonly row: EventRow;
+  readonly record: EventRecord;
+  readonly after: EventRecord | null | undefined;
+}
 
 /** Parts of {@linkcode Upkeep}. */
 interface UpkeepParts {
@@ -22,7 +28,7 @@ interface UpkeepParts {
   readonly now: () => number;
   readonly newVersion: () => Version;
   /** Runs statements in a transaction. */
-  readonly write: <T>(work: (db: Connection) => T) => Promise<T>;
+  readonly write: <T>(work: () => T) => Promise<T>;
 }
 
 /** The upkeep of a file: what is forgotten is deleted, and what is wrong is found. */
@@ -44,8 +50,8 @@ export class Upkeep {
     const { now } = this.#parts;
     if (performance.now() >= this.#forgetAt) {
       this.#forgetAt = performance.now() + FORGET_MS;
-      await this.#deleteAll("event", "seq", "forget_at <= ?", now());
-      await this.#deleteAll("cell", "key", "forget_at <= ?", now());
+      await this.#deleteForgotten("event", "seq");
+      await this.#deleteForgotten("cell", "key");
     }
     return {
       times: times ? await this.#correctTimes(times) : 0,
@@ -58,27 +64,20 @@ export class Upkeep {
 
   /** Deletes uploads, one in each transaction. Returns their number. */
   async #deleteUploads(before: number): Promise<number> {
+    const { db, write } = this.#parts;
     const sql = `delete from payload where id =
       (select id from payload where uploaded_at < ? order by uploaded_at limit 1)`;
     for (let deleted = 0;; deleted++) {
-      if (await this.#parts.write((db) => db.run(sql, before)) === 0) return deleted;
+      if (await write(() => db.run(sql, before)) === 0) return deleted;
     }
   }
 
-  /** Deletes rows, some in each transaction. Returns their number. */
-  async #deleteAll(
-    table: string,
-    key: string,
-    condition: string,
-    before: number,
-  ): Promise<number> {
+  /** Deletes rows that are forgotten, some in each transaction. */
+  async #deleteForgotten(table: string, key: string): Promise<void> {
+    const { db, now, write } = this.#parts;
     const sql = `delete from ${table} where ${key} in
-      (select ${key} from ${table} where ${condition} limit ${PAGE})`;
-    for (let deleted = 0;;) {
-      const step = await this.#parts.write((db) => db.run(sql, before));
-      deleted += step;
-      if (step < PAGE) return deleted;
-    }
+      (select ${key} from ${table} where forget_at <= ? limit ${PAGE})`;
+    while (await write(() => db.run(sql, now())) === PAGE);
   }
 
   /**
@@ -122,65 +121,52 @@ export class Upkeep {
    */
   async #correctTimes({ reads, corrected }: NonNullable<Tidying["times"]>): Promise<number> {
     const { db, now, write } = this.#parts;
+    const slices = new Slices();
     const version = db.contentVersion;
     if (reads !== Infinity && version === this.#rightIn) return 0;
     const isWhole = reads === Infinity || this.#looked < now();
     let at = isWhole ? now() : this.#looked;
     let [id, changed, read] = [BEHIND_ALL_IDS, 0, 0];
     this.#looked = -Infinity;
-    while (true) {
+    for (;; await slices.next()) {
       const rows = db.all<EventRow>(
         `select ${COLUMNS} from event where due_at is not null and (due_at, id) > (?, ?) order by due_at, id limit ${PAGE}`,
         ...[at, id],
       );
-      const wrong: EventRow[] = [];
+      const wrong: Wrong[] = [];
       for (const row of rows) {
         if (read++ >= reads && row.due_at !== at && changed + wrong.length === 0) {
           this.#looked = at;
           return 0;
         }
         [at, id] = [row.due_at!, row.id];
-        if (this.#isTooLate(row, corrected)) wrong.push(row);
+        const { record } = eventOf(row);
+        const after = record && corrected(record, now());
+        if (record && (after || isOtherTooLate(row, record))) wrong.push({ row, record, after });
       }
-      if (wrong.length > 0) changed += await write(() => this.#correct(wrong, corrected));
+      if (wrong.length > 0) changed += await write(() => this.#correct(wrong));
       if (rows.length >= PAGE) continue;
       if (isWhole && changed === 0) this.#rightIn = version;
       return changed;
     }
   }
 
-  #isTooLate(row: EventRow, corrected: Corrected): boolean {
-    const { record } = eventOf(row);
-    if (!record) return false;
-    return corrected(record, this.#parts.now()) !== null || isOtherTooLate(row, record);
-  }
-
-  /** Corrects the times of events, unless they have changed since. */
-  #correct(rows: readonly EventRow[], corrected: Corrected): number {
-    const { db, now, newVersion } = this.#parts;
-    let number = 0;
-    for (const row of rows) {
-      const record = eventOf(row).record!;
-      const after = corrected(record, now());
-      number += after
-        ? db.run(
-          `update event set own_due_at = ?, other_due_at = null, version = ?, record = ?
-          where seq = ? and version = ?`,
-          ...[after.dueAt, newVersion(), JSON.stringify(after), row.seq, row.version],
-        )
-        // A move may have taken its own time from it.
-        : db.run(
-          "update event set own_due_at = ?, other_due_at = null where seq = ? and version = ?",
-          ...[record.dueAt, row.seq, row.version],
-        );
-    }
-    return number;
+  /** Corrects the times of events, unless they have changed since. A move may have taken its own time from one. */
+  #correct(events: readonly Wrong[]): number {
+    const { db, newVersion } = this.#parts;
+    const sql = `update event set own_due_at = ?, other_due_at = null, version = ?, record = ?
+      where seq = ? and version = ?`;
+    return events.reduce((number, { row, record, after }) => {
+      const written = after ? [newVersion(), JSON.stringify(after)] : [row.version, row.record];
+      return number + db.run(sql, (after ?? record).dueAt, ...written, row.seq, row.version);
+    }, 0);
   }
 
   /** Checks the events. */
   async *check({ foundAgain }: CheckOptions): AsyncGenerator<CheckedPage> {
     const { db } = this.#parts;
-    for (let seq = 0;;) {
+    const slices = new Slices();
+    for (let seq = 0;; await slices.next()) {
       const rows = db.all<EventRow>(
         `select ${COLUMNS} from event where seq > ? order by seq limit ${PAGE}`,
         seq,

@@ -1,5 +1,4 @@
 import { resolve } from "node:path";
-import type { DatabaseFile } from "../database_file.ts";
 import type { EventStore, NotPromise } from "../event_store.ts";
 import { createEventStore } from "../open_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
@@ -12,12 +11,13 @@ import { openSqliteEngine } from "./sqlite_engine.ts";
 /** Name of the note of whose events a file has. */
 const NAMESPACE = "namespace";
 
+/** Namespace of events that no app has stored. */
+const NO_APP = "events";
+
 /** Options of {@linkcode SqliteDatabase}. */
 interface SqliteDatabaseOptions {
   /** Makes the tables of the app that are not there yet. */
   readonly setup?: ((db: SqliteTx) => NotPromise) | undefined;
-  /** The file, if it is looked at. */
-  readonly watched?: DatabaseFile | undefined;
   /** Explains an error. By default it is thrown as it is. */
   readonly explain?: ((error: unknown) => Promise<Error>) | undefined;
 }
@@ -33,7 +33,7 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
   }
 
   async openStore(
-    { namespace = "events", ...options }: EventStoreOptions,
+    { namespace = NO_APP, ...options }: EventStoreOptions,
   ): Promise<EventStore<SqliteTx, SqliteReader>> {
     const { explain } = this.#options;
     try {
@@ -63,7 +63,8 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
   }
 
   namespaces(): Promise<string[]> {
-    const found = noted(this.#file.db, NAMESPACE);
+    const { db } = this.#file;
+    const found = noted(db, NAMESPACE) ?? (db.one("select 1 from event limit 1") && NO_APP);
     return Promise.resolve(found === undefined ? [] : [found]);
   }
 
@@ -73,7 +74,6 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
   }
 
   check(): void {
-    this.#options.watched?.check();
     this.#file.check();
   }
 
@@ -89,9 +89,8 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
     }
   }
 
-  async close(): Promise<void> {
-    const looked = this.#options.watched?.close();
-    await Promise.all([this.#file.close(), looked]);
+  close(): Promise<void> {
+    return this.#file.close();
   }
 }
 

@@ -51,7 +51,7 @@ export function openSqliteEngine(
   const newVersion = versions();
   const upkeep = new Upkeep({
     ...{ db, now, newVersion },
-    write: (run) => commits.run({ isIntake: false, run: () => run(db) }),
+    write: (run) => commits.run({ isIntake: false, run }),
   });
   async function apply(change: SqliteChange): Promise<Applied> {
     const applied = await commits.run<Applied | undefined>({

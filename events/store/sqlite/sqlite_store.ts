@@ -1,8 +1,7 @@
 import { checkFunction, checkOptions } from "../../../core/check_options.ts";
 import { onDeploy, VariableError, type Variables } from "../../../core/env.ts";
-import { mayHoldSecrets } from "../../../core/hosts.ts";
 import { type LogSink, reasonOf } from "../../../core/mod.ts";
-import { fileReason, watchFile } from "../database_file.ts";
+import { checkDatabasePath, fileReason } from "../database_file.ts";
 import {
   type DefinedStore,
   type ExistingDatabases,
@@ -129,17 +128,21 @@ async function openPlace(
   log: LogSink,
 ): Promise<SqliteDatabase> {
   const explain = async (error: unknown) => {
-    const reason = await fileReason(path, error) ?? reasonOf(error);
-    return new Error(`the SQLite file ${path} cannot be used: ${reason}`, { cause: error });
+    const message = `the SQLite file ${path} cannot be used: ${await reasonFor(path, error)}`;
+    return new Error(message, { cause: error });
   };
   try {
     if (folder !== undefined) await Deno.mkdir(folder, { recursive: true });
-    const file = await openSqliteFile(path, { log });
-    const watched = path === ":memory:" ? undefined : await watchFile(path, log);
-    return new SqliteDatabase(file, { watched, setup, explain });
+    const file = await openSqliteFile(path, { log, isApp: true });
+    return new SqliteDatabase(file, { setup, explain });
   } catch (error) {
     throw await explain(error);
   }
+}
+
+/** Finds the reason for which a file cannot be opened. */
+async function reasonFor(path: string, error: unknown): Promise<string> {
+  return await fileReason(path, error) ?? reasonOf(error);
 }
 
 /** SQLite files that are there already, by their paths. */
@@ -147,10 +150,14 @@ export const existingSqliteFiles: ExistingDatabases = {
   variable: FILE,
   async open(path, create) {
     if (path === undefined) throw new NoDatabaseError("Give the path of the SQLite file");
-    await checkPath(path, create);
+    const [scheme] = schemeOf(path);
+    if (scheme !== undefined) {
+      throw new NoDatabaseError(`The SQLite file must be a path, and begins with ${scheme}`);
+    }
+    await checkDatabasePath("SQLite", path, create);
     const explain = async (error: unknown) => {
-      const reason = await fileReason(path, error) ?? reasonOf(error);
-      return new NoDatabaseError(`Cannot open the SQLite file: ${reason}`, { cause: error });
+      const message = `Cannot open the SQLite file: ${await reasonFor(path, error)}`;
+      return new NoDatabaseError(message, { cause: error });
     };
     try {
       return new SqliteDatabase(await openSqliteFile(path, { mayBeEmpty: create }), { explain });
@@ -159,26 +166,3 @@ export const existingSqliteFiles: ExistingDatabases = {
     }
   },
 };
-
-/** Checks for a file, without opening it: SQLite itself would make a missing one. */
-async function checkPath(path: string, create: boolean): Promise<void> {
-  if (path === ":memory:") {
-    throw new NoDatabaseError("A database in memory can be read only by its own process");
-  }
-  const [scheme] = schemeOf(path);
-  if (scheme !== undefined) {
-    throw new NoDatabaseError(`The SQLite file must be a path, and begins with ${scheme}`);
-  }
-  try {
-    await Deno.stat(path);
-  } catch (error) {
-    if (create && error instanceof Deno.errors.NotFound) return;
-    // A path that does not exist may be a URL with a typing error.
-    const shown = mayHoldSecrets(path) ? "of that name" : path;
-    throw new NoDatabaseError(
-      error instanceof Deno.errors.NotFound
-        ? `There is no SQLite file ${shown}`
-        : `The SQLite file cannot be read: ${(error as Error).name}`,
-    );
-  }
-}

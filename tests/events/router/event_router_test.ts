@@ -333,20 +333,20 @@ Deno.test("createKvRouter() gives an event up only if all failed handlers do", a
   ]);
 });
 
-Deno.test("createKvRouter() gives each handler a progress of its own", async () => {
+Deno.test("createKvRouter() gives each handler steps of its own", async () => {
   await using sut = await memoryStore();
   const seen: string[] = [];
-  const step = (name: string): KvHandler => async ({ attempt }, { progress, checkpoint }) => {
-    seen.push(`${name}: ${progress.join()}`);
-    if (attempt === 1) await checkpoint("step");
+  const taking = (name: string): KvHandler => async ({ attempt }, { step }) => {
+    seen.push(await step("step", () => `${name} in ${attempt}`));
     if (attempt === 1) throw new Error("no");
   };
-  const [a, b] = [step("a"), step("b")];
+  const [a, b] = [taking("a"), taking("b")];
   const router = createKvRouter().on("push", a).on("push", b, { id: "b" });
   await sut.store.accept(delivery("d1"));
   const { record } = await work(sut, router);
-  assertEquals(seen.toSorted(), ["a: ", "a: step", "b: ", "b: step"]);
-  assertEquals(record.progress?.slice(0, 2).toSorted(), ["id(b)/step", "on(push)/step"]);
+  assertEquals(seen.toSorted(), ["a in 1", "a in 1", "b in 1", "b in 1"]);
+  const names = record.steps?.map(({ name }) => name);
+  assertEquals(names?.toSorted(), ["id(b)/step", "on(push)/step"]);
 });
 
 Deno.test("createKvRouter() fails a handler whose effects cannot be committed, and no other", async () => {
@@ -389,24 +389,25 @@ Deno.test("createKvRouter() fails a handler with several effects that are late, 
   assertEquals([record.state, record.attempt], ["done", 3]);
 });
 
-Deno.test("createKvRouter() commits nothing of a checkpoint that cannot be, and all of others", async () => {
+Deno.test("createKvRouter() commits nothing of a step that cannot be, and all of others", async () => {
   await using sut = await memoryStore();
   await sut.kv.set(["taken"], 1);
   const taken = { key: ["taken"], versionstamp: null };
   const router = createKvRouter()
-    .on("push", async ({ attempt }, { checkpoint, settleWith }) => {
+    .on("push", async ({ attempt }, { step, settleWith }) => {
       settleWith((commit) => commit.sum(["settled"], 1n));
-      await checkpoint("fine", (commit) => commit.sum(["fine"], 1n));
-      if (attempt === 1) {
-        await checkpoint("bad", (commit) => commit.sum(["bad"], 1n).check(taken));
-      }
+      await step("fine", (own) => own.settleWith((commit) => commit.sum(["fine"], 1n)));
+      if (attempt > 1) return;
+      await step("bad", (own) => {
+        own.settleWith((commit) => commit.sum(["bad"], 1n).check(taken));
+      });
     })
     .onAny((_event, { settleWith }) => settleWith((commit) => commit.sum(["any"], 1n)));
   await sut.store.accept(delivery("d1"));
   const { record } = await work(sut, router);
   assertEquals([record.state, record.attempt, record.attempts.length], ["done", 2, 2]);
   const sums = await sut.kv.getMany<Deno.KvU64[]>([["fine"], ["bad"], ["settled"], ["any"]]);
-  assertEquals(sums.map(({ value }) => value?.value), [2n, undefined, 1n, 1n]);
+  assertEquals(sums.map(({ value }) => value?.value), [1n, undefined, 1n, 1n]);
 });
 
 Deno.test("createKvRouter() tells the reasons of many handlers in what a record keeps", async () => {

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { claimAll, claimOne, listed } from "../store/_events.ts";
 import { memoryStore, testStore } from "../store/kv/_stores.ts";
+import { testStoreOnce } from "../store/contract/_contract.ts";
 import { HOUR, HOUR_MS, schedulerOf } from "./_schedulers.ts";
 import { valueAt } from "../store/kv/_values.ts";
 
@@ -90,71 +91,78 @@ testStore("a note is written by one of two that read it", async ({ kv, store }) 
   assertEquals(await valueAt(kv, ["events", "cron", "a"]), 2);
 });
 
-Deno.test("a hundred slots are made up in parts, of which none is repeated after a failure", async () => {
-  await using sut = await memoryStore();
-  await schedulerOf(sut).scheduler.tick(HOUR);
-  let stored = 0;
-  const accept: typeof sut.store.accept = (...args) =>
-    ++stored === 35 ? Promise.reject(new Error("full")) : sut.store.accept(...args);
-  const { scheduler, logs } = schedulerOf({ ...sut, store: { ...sut.store, accept } }, {
-    missed: "all",
-  });
-  const now = HOUR + 500 * HOUR_MS;
-  await scheduler.tick(now);
-  assertEquals((await listed(sut.store)).length, 34);
-  const counts = () => logs.map(({ madeUp, leftOut }) => [madeUp, leftOut]);
-  assertEquals(counts()[0], [30, 400]);
-  await scheduler.tick(now + 1_000);
-  assertEquals([(await listed(sut.store)).length, stored], [100, 101]);
-  // The last one is on time.
-  assertEquals(counts().at(-1), [69, 0]);
-  const { value } = await sut.store.scheduleNotes.read("digest");
-  assertEquals((value as { at: number }).at, now);
-});
+testStoreOnce(
+  "a hundred slots are made up in parts, of which none is repeated after a failure",
+  async (sut) => {
+    await schedulerOf(sut).scheduler.tick(HOUR);
+    let stored = 0;
+    const accept: typeof sut.store.accept = (...args) =>
+      ++stored === 35 ? Promise.reject(new Error("full")) : sut.store.accept(...args);
+    const { scheduler, logs } = schedulerOf({ ...sut, store: { ...sut.store, accept } }, {
+      missed: "all",
+    });
+    const now = HOUR + 500 * HOUR_MS;
+    await scheduler.tick(now);
+    assertEquals((await listed(sut.store)).length, 34);
+    const counts = () => logs.map(({ madeUp, leftOut }) => [madeUp, leftOut]);
+    assertEquals(counts()[0], [30, 400]);
+    await scheduler.tick(now + 1_000);
+    assertEquals([(await listed(sut.store)).length, stored], [100, 101]);
+    // The last one is on time.
+    assertEquals(counts().at(-1), [69, 0]);
+    const { value } = await sut.store.scheduleNotes.read("digest");
+    assertEquals((value as { at: number }).at, now);
+  },
+);
 
-Deno.test("a clock that is set back makes no slot twice, and one that was ahead stops no schedule", async () => {
-  await using sut = await memoryStore();
-  const { scheduler, logs } = schedulerOf(sut);
-  await scheduler.tick(HOUR - 1);
-  for (const hours of [0, 1, 2, 0.5, 1, 2, 3]) await scheduler.tick(HOUR + hours * HOUR_MS);
-  const ids = [0, 1, 2, 3].map((hours) => idOf(HOUR + hours * HOUR_MS));
-  assertEquals(await listed(sut.store), ids);
-  // A year ahead, and back: one event comes of it.
-  await scheduler.tick(HOUR + 8_760 * HOUR_MS);
-  assertEquals((await listed(sut.store)).length, 5);
-  for (const hours of [3.5, 4, 5]) await scheduler.tick(HOUR + hours * HOUR_MS);
-  assertEquals((await listed(sut.store)).length, 7);
-  const warned = logs.filter(({ level }) => level === "warn");
-  assertEquals(messages(warned), Array(2).fill("cron schedule begins again: a clock was ahead"));
-});
+testStoreOnce(
+  "a clock that is set back makes no slot twice, and one that was ahead stops no schedule",
+  async (sut) => {
+    const { scheduler, logs } = schedulerOf(sut);
+    await scheduler.tick(HOUR - 1);
+    for (const hours of [0, 1, 2, 0.5, 1, 2, 3]) await scheduler.tick(HOUR + hours * HOUR_MS);
+    const ids = [0, 1, 2, 3].map((hours) => idOf(HOUR + hours * HOUR_MS));
+    assertEquals(await listed(sut.store), ids);
+    // A year ahead, and back: one event comes of it.
+    await scheduler.tick(HOUR + 8_760 * HOUR_MS);
+    assertEquals((await listed(sut.store)).length, 5);
+    for (const hours of [3.5, 4, 5]) await scheduler.tick(HOUR + hours * HOUR_MS);
+    assertEquals((await listed(sut.store)).length, 7);
+    const warned = logs.filter(({ level }) => level === "warn");
+    assertEquals(messages(warned), Array(2).fill("cron schedule begins again: a clock was ahead"));
+  },
+);
 
-Deno.test("two versions with other expressions make their slots beside each other", async () => {
-  await using sut = await memoryStore();
-  const old = schedulerOf(sut);
-  await old.scheduler.tick(HOUR - 1);
-  const young = schedulerOf(sut, { expression: "*/20 * * * *" });
-  for (let minutes = 0; minutes <= 120; minutes += 10) {
-    await young.scheduler.tick(HOUR + minutes * 60_000);
-    await old.scheduler.tick(HOUR + minutes * 60_000);
-  }
-  // It began at 10:00, which the old version has made; a time of both is one event.
-  assertEquals((await listed(sut.store)).length, 7);
-  const begun = [old, young].flatMap(({ logs }) => messages(logs));
-  assertEquals(begun, ["cron schedule begins", "cron schedule begins"]);
-});
+testStoreOnce(
+  "two versions with other expressions make their slots beside each other",
+  async (sut) => {
+    const old = schedulerOf(sut);
+    await old.scheduler.tick(HOUR - 1);
+    const young = schedulerOf(sut, { expression: "*/20 * * * *" });
+    for (let minutes = 0; minutes <= 120; minutes += 10) {
+      await young.scheduler.tick(HOUR + minutes * 60_000);
+      await old.scheduler.tick(HOUR + minutes * 60_000);
+    }
+    // It began at 10:00, which the old version has made; a time of both is one event.
+    assertEquals((await listed(sut.store)).length, 7);
+    const begun = [old, young].flatMap(({ logs }) => messages(logs));
+    assertEquals(begun, ["cron schedule begins", "cron schedule begins"]);
+  },
+);
 
-Deno.test("a schedule whose expression was changed makes none of its past slots", async () => {
-  await using sut = await memoryStore();
-  await schedulerOf(sut).scheduler.tick(HOUR);
-  const { scheduler } = schedulerOf(sut, { expression: "*/5 * * * *", missed: "all" });
-  await scheduler.tick(HOUR + 24 * HOUR_MS + 1);
-  assertEquals(await listed(sut.store), []);
-  await scheduler.tick(HOUR + 24 * HOUR_MS + 300_000);
-  assertEquals((await listed(sut.store)).length, 1);
-});
+testStoreOnce(
+  "a schedule whose expression was changed makes none of its past slots",
+  async (sut) => {
+    await schedulerOf(sut).scheduler.tick(HOUR);
+    const { scheduler } = schedulerOf(sut, { expression: "*/5 * * * *", missed: "all" });
+    await scheduler.tick(HOUR + 24 * HOUR_MS + 1);
+    assertEquals(await listed(sut.store), []);
+    await scheduler.tick(HOUR + 24 * HOUR_MS + 300_000);
+    assertEquals((await listed(sut.store)).length, 1);
+  },
+);
 
-Deno.test("a slot that cannot be stored is logged, and made at the next tick", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("a slot that cannot be stored is logged, and made at the next tick", async (sut) => {
   let isBroken = true;
   const accept: typeof sut.store.accept = (...args) =>
     isBroken ? Promise.reject(new Error("full")) : sut.store.accept(...args);
@@ -179,8 +187,7 @@ Deno.test("a scheduler whose KV is closed says so once, and ends", async () => {
   assertEquals(messages(logs), ["cron schedule failed, to be tried again"]);
 });
 
-Deno.test("between two slots nothing is read", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("between two slots nothing is read", async (sut) => {
   let reads = 0;
   const { scheduleNotes: notes } = sut.store;
   const read: typeof notes.read = (name) => (reads++, notes.read(name));

@@ -63,7 +63,7 @@ export async function notingParts(
 ): Promise<Lease> {
   let noted = lease;
   for (let i = 0; i < count; i++) {
-    noted = (await store.checkpoint(noted, `${i}`.padEnd(bytes, "x")))!;
+    noted = (await store.note(noted, { is: "handler", name: `${i}`.padEnd(bytes, "x") }))!;
     assert(noted);
   }
   return noted;

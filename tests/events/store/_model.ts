@@ -109,8 +109,12 @@ const QUIET_KEY = "key3";
 const [QUIET_MS, MAX_WAIT_MS] = [600, 1_500] as const;
 const groupOf = (key: number) => key === 0 ? undefined : `key${key}`;
 
-/** Fields of an event that was replayed. */
-const AGAIN = { state: "queued", attempts: 0, isCancelled: false, results: [] } as const;
+/** An event that is replayed: a dead one goes on with the results that it has had, and a done one begins anew. */
+const again = (event: ModelEvent): ModelEvent => ({
+  ...event,
+  ...{ state: "queued", attempts: 0, isCancelled: false, runs: event.runs + 1 },
+  results: event.state === "dead" ? event.results : [],
+});
 
 /** Names an attempt. One that was released and leased again in the same millisecond is the same. */
 const attemptOf = ({ record: { run, attempt, lease } }: Lease) =>
@@ -229,7 +233,7 @@ export class StoreModel {
         joinsLater: false,
         emitted: known?.emitted ?? 0,
         waitsFor: undefined,
-        results: [],
+        results: known?.results ?? [],
         runs: known ? known.runs + 1 : 0,
       });
     }
@@ -552,7 +556,7 @@ export class StoreModel {
     const event = this.#events.get(id);
     const isPutBack = event !== undefined && this.#canBeReplayed(event);
     assertEquals(await this.#store.replay(id), isPutBack);
-    if (isPutBack) this.#enter({ ...event, ...AGAIN, runs: event.runs + 1 });
+    if (isPutBack) this.#enter(again(event));
   }
 
   #canBeReplayed({ state }: ModelEvent): boolean {
@@ -573,7 +577,7 @@ export class StoreModel {
     assertEquals((await this.#store.replayAll(filter)).changed, wanted.length);
     assertEquals(changed, wanted.length);
     for (const event of wanted) {
-      this.#enter({ ...event, ...AGAIN, runs: event.runs + 1 });
+      this.#enter(again(event));
     }
   }
 

@@ -65,8 +65,12 @@ export async function storeAll(store: EventStore): Promise<void> {
   await store.bury(await claimOne(store), new Error("no\u009b\n"));
   await store.accept({ ...delivery("retried", `{ "a":\r\n[1.0] }\n`), ...facts });
   const first = await claimOne(store);
-  const noted = await store.checkpoint(first, PARTS[0]!);
-  await store.retry((await store.checkpoint(noted!, PARTS[1]!))!, 3_600_000, new Error("once"));
+  const noted = await store.note(first, { is: "handler", name: PARTS[0]! });
+  await store.retry(
+    (await store.note(noted!, { is: "handler", name: PARTS[1]! }))!,
+    3_600_000,
+    new Error("once"),
+  );
   await store.accept({ ...delivery("off", `{"zero\u200bwidth":"\u{1f468}\u200d"}`), ...facts });
   await store.release(await claimOne(store), { delayMs: 7_200_000, reason: "busy", isBegun: true });
   await store.accept(delivery("large", JSON.stringify({ text: "é".repeat(1_500_000) })));

@@ -96,11 +96,11 @@ Deno.test("renewed() lengthens a lease, and keeps the start of its attempt", () 
   assertEquals(longer.dueAt, 3_300);
 });
 
-Deno.test("progressed() adds a part", () => {
+Deno.test("progressed() adds a handler", () => {
   assertEquals(progressed(progressed(running, "a"), "b").progress, ["a", "b"]);
 });
 
-Deno.test("progressed() refuses a part of a cancelled event", () => {
+Deno.test("progressed() refuses a handler of a cancelled event", () => {
   assertThrows(() => progressed(flagged, "a"), Error, "the event was cancelled");
 });
 
@@ -181,7 +181,7 @@ Deno.test("replayed() has an event that was to join later join its group at once
 Deno.test("replayed() begins a done event anew, with a run of its own for its keys", () => {
   const begun = { ...running, progress: ["part"], isBegun: true, run: 2 };
   const done = completed(begun, 3_000);
-  const again = replayed(done, 5_000, PAYLOAD);
+  const again = replayed(done, 5_000, { payload: PAYLOAD });
   const { state, run, keyRun, progress, isBegun, payload, attempt, outcome, settledAt } = again;
   assertEquals(
     { state, run, keyRun, progress, isBegun, payload, attempt, outcome, settledAt },

@@ -101,9 +101,9 @@ export async function openSimulatedKv(
   return {
     effects: effectsIn(kv),
     open: () => openEventStore(kv, { notifier: "watch" }),
-    async process({ faultRate, repeatRate, keepPayloads }) {
+    async process({ faultRate = 0, repeatRate = 0, keepPayloads, log = () => {} } = {}) {
       const view = simulateKv(kv, simulation, faultRate, watchers, note, repeatRate);
-      const options = { notifier: "watch", keepPayloads, log: () => {} } as const;
+      const options = { notifier: "watch", keepPayloads, log } as const;
       return { store: await openEventStore(view.kv, options), cut: view.cut };
     },
     written: (beginning) => Array.fromAsync(kv.list({ prefix: [beginning] }), writtenIn),

@@ -4,11 +4,11 @@ import type { HandlerEffects } from "../store/engines/_engine.ts";
 /** A place of a store in a simulation. */
 export interface SimulatedPlace extends AsyncDisposable {
   /** Writes of handlers beside the store. */
-  readonly effects: Pick<HandlerEffects, "set" | "add">;
+  readonly effects: PlainEffects;
   /** Opens a store of which nothing waits for a turn, and nothing goes wrong. */
   open(): Promise<EventStore>;
   /** Opens the store as a process of its own does. */
-  process(options: SimulatedProcessOptions): Promise<SimulatedProcess>;
+  process(options?: SimulatedProcessOptions): Promise<SimulatedProcess>;
   /** Reads what handlers have written, by the text that its names begin with before a slash. */
   written(beginning: string): Promise<Written[]>;
   /** Loses something that leads to an event, as if a commit had left it out. */
@@ -17,12 +17,15 @@ export interface SimulatedPlace extends AsyncDisposable {
   leftovers(): Promise<unknown[]>;
 }
 
-/** Options of a process in a simulation. */
-export interface SimulatedProcessOptions extends Pick<EventStoreOptions, "keepPayloads"> {
+/** Writes of handlers, without those that are refused. */
+export type PlainEffects = Pick<HandlerEffects, "set" | "add" | "create" | "get">;
+
+/** Options of a process in a simulation. By default nothing goes wrong, and nothing is logged. */
+export interface SimulatedProcessOptions extends Pick<EventStoreOptions, "keepPayloads" | "log"> {
   /** Share of the calls that go wrong, from 0 to 1. */
-  readonly faultRate: number;
+  readonly faultRate?: number;
   /** Share of the commits that are made twice, from 0 to 1, if the database's client does so. */
-  readonly repeatRate: number;
+  readonly repeatRate?: number;
 }
 
 /** A process in a simulation. */

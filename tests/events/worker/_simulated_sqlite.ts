@@ -13,6 +13,9 @@ import type { Simulation } from "./_simulation.ts";
 /** The table of what handlers write, with the step of the commit. */
 const EFFECTS = "create table effect (name text primary key, value, step integer)";
 
+/** Changes the value if there is one. */
+const IF_THERE = "on conflict (name) do update set value =";
+
 /** Result codes of SQLite for a file that another process has locked, and for a disk that fails. */
 const [BUSY, IO_ERROR] = [5, 10] as const;
 
@@ -33,16 +36,18 @@ export async function openSimulatedSqlite(simulation: Simulation): Promise<Simul
   const open = () => createEventStore(openSqliteEngine(file));
   return {
     effects: {
-      set: (name, value) => writing(simulation, name, value, "excluded.value"),
-      add: (name, value) => writing(simulation, name, value, "value + excluded.value"),
+      set: (name, value) => writing(simulation, name, value, `${IF_THERE} excluded.value`),
+      add: (name, value) => writing(simulation, name, value, `${IF_THERE} value + excluded.value`),
+      create: (name, value) => writing(simulation, name, value),
+      get: (name) => Promise.resolve(valueIn(db, name)),
     },
     open: () => Promise.resolve(open()),
-    async process({ faultRate, keepPayloads }) {
+    async process({ faultRate = 0, keepPayloads, log = () => {} } = {}) {
       const own = await simulation.turn(openFile);
       const { file, cut: cutFile } = simulateFile(own, simulation, faultRate);
       const view = simulateEngine(openSqliteEngine(file), simulation, { faultRate, watchers });
       const cut = () => [cutFile, view.cut].forEach((each) => each());
-      return { store: createEventStore(view.engine, { keepPayloads, log: () => {} }), cut };
+      return { store: createEventStore(view.engine, { keepPayloads, log }), cut };
     },
     written: (beginning) => Promise.resolve(writtenIn(db, beginning)),
     lose: () => Promise.resolve(lose(db, simulation)),
@@ -58,9 +63,9 @@ function writing(
   simulation: Simulation,
   name: string,
   value: string | number,
-  sum: string,
+  otherwise = "",
 ): CommitEffects {
-  const sql = `insert into effect values (?, ?, ?) on conflict (name) do update set value = ${sum}`;
+  const sql = `insert into effect values (?, ?, ?) ${otherwise}`;
   const effects = (tx: SqliteTx) => tx.prepare(sql).run(name, value, simulation.step);
   return effects as CommitEffects;
 }
@@ -102,6 +107,11 @@ function simulateFile(
 
 function failing(errcode: number): Error {
   return Object.assign(new Error("The disk fails"), { errcode });
+}
+
+function valueIn(db: Connection, name: string): string | number | null {
+  type Value = { readonly value: string | number };
+  return db.one<Value>("select value from effect where name = ?", name)?.value ?? null;
 }
 
 function writtenIn(db: Connection, beginning: string): Written[] {

@@ -1,22 +1,43 @@
 /** A worker for a test, and ways to wait for what it does. */
 import {
+  createEventRouter,
+  type EventHandler,
   type EventState,
   type EventStore,
+  type EventStoreOptions,
+  type HandlerContext,
+  type JsonObject,
   openEventStore,
   startWorker,
   type WorkerOptions,
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
+import { ON_DENO_2_5 } from "../../_deno_version.ts";
+import { testWith } from "../../_permissions.ts";
 import { delivery } from "../store/_events.ts";
+import type { EngineUnderTest, Place } from "../store/engines/_engine.ts";
+import { KV } from "../store/engines/kv.ts";
+import { ENGINES } from "../store/engines/mod.ts";
 import { recordKey } from "../store/kv/_keys.ts";
 import type { StoreUnderTest } from "../store/kv/_stores.ts";
 import { simulateKv } from "./_simulated_kv.ts";
+import type { PlainEffects } from "./_simulated_place.ts";
 import { Simulation } from "./_simulation.ts";
 import { changeValue } from "../store/kv/_values.ts";
-import { createKvRouter, type KvHandler } from "../../_kv_handlers.ts";
+import type { KvStore } from "../../_kv_handlers.ts";
 
-/** A store, and the KV that it is in. */
-export type OpenedStore = Pick<StoreUnderTest, "kv" | "store">;
+/** A store, and the place that it is in. */
+export interface OpenedStore {
+  readonly store: EventStore;
+  readonly place: StorePlace;
+}
+
+/** A place of stores, also of those in a simulation. */
+export interface StorePlace extends Pick<Place, "close"> {
+  readonly effects: PlainEffects;
+  /** Opens the store of another process. */
+  open(options?: Pick<EventStoreOptions, "log">): Promise<EventStore>;
+}
 
 /** Longest time that a test waits for a condition: a loaded machine takes its time. */
 const PATIENCE_MS = 60_000;
@@ -35,10 +56,13 @@ export async function reach(store: EventStore, id: string, state: EventState): P
   await until(async () => (await store.get(id))?.state === state);
 }
 
-/** Runs a worker while `fn` runs, then stops it and closes the KV. */
-export async function withWorker(
-  { kv, store }: OpenedStore,
-  handler: KvHandler,
+/** Runs a worker while `fn` runs, then stops it and closes the store's place. */
+export async function withWorker<TTx, TReader>(
+  { store, place }: {
+    readonly store: EventStore<TTx, TReader>;
+    readonly place: Pick<Place, "close">;
+  },
+  handler: EventHandler<JsonObject, HandlerContext<NoInfer<TTx>, NoInfer<TReader>>>,
   options: WorkerOptions,
   fn: () => Promise<void>,
 ): Promise<void> {
@@ -47,14 +71,14 @@ export async function withWorker(
     await fn();
   } finally {
     await worker.stop();
-    kv.close();
+    place.close();
   }
 }
 
 /** Handles the event `d1` and what it emits, until nothing is due any more; returns what was logged. */
-export async function handle(
-  { store }: OpenedStore,
-  handler: KvHandler,
+export async function handle<TTx, TReader>(
+  { store }: { readonly store: EventStore<TTx, TReader> },
+  handler: EventHandler<JsonObject, HandlerContext<NoInfer<TTx>, NoInfer<TReader>>>,
   options: WorkerOptions = {},
 ): Promise<LogRecord[]> {
   const records: LogRecord[] = [];
@@ -67,29 +91,70 @@ export async function handle(
 }
 
 /** A handler as it is, and as one of two of a router. */
-export const WAYS: Readonly<Record<string, (handler: KvHandler) => KvHandler>> = {
+export const WAYS: Readonly<Record<string, (handler: EventHandler) => EventHandler>> = {
   "a handler": (handler) => handler,
   "one of two handlers": (handler) =>
-    createKvRouter().onAny(handler).onAny(() => {}, { id: "other" }).handle,
+    createEventRouter().onAny(handler).onAny(() => {}, { id: "other" }).handle,
 };
 
 /** Has another worker own the lease of an event. */
-export async function stealLease({ kv }: OpenedStore, id: string) {
+export async function stealLease({ kv }: Pick<StoreUnderTest, "kv">, id: string) {
   const lease = { owner: "other", until: 0, ms: 1, startedAt: 0 };
   await changeValue(kv, await recordKey(kv, id), { lease });
 }
 
+/** With the oldest Deno, of which a turn takes more than a millisecond, simulations are of one engine. */
+const SIMULATED = ON_DENO_2_5 ? [KV] : ENGINES;
+
 /**
- * Makes a test that runs in a simulation: its clock turns by itself, so that leases of any length pass at
- * once, and no load of the machine lets one expire.
+ * Registers a test that runs in a simulation, for each engine: its clock turns by itself, so that leases of any length
+ * pass at once, and no load of the machine lets one expire.
  */
-export function simulated(test: (sut: OpenedStore) => Promise<void>): () => Promise<void> {
+export function testSimulated(
+  name: string,
+  fn: (sut: OpenedStore) => Promise<void>,
+  missing?: string,
+): void {
+  for (const engine of SIMULATED) {
+    const { needs } = engine.kinds[0];
+    testWith(needs, `${name} [${engine.name}]`, () => simulate(engine, fn), missing);
+  }
+}
+
+async function simulate(
+  engine: EngineUnderTest,
+  test: (sut: OpenedStore) => Promise<void>,
+): Promise<void> {
+  const simulation = new Simulation(1);
+  await using real = await engine.openSimulated(simulation);
+  const place: StorePlace = {
+    effects: real.effects,
+    open: async (options) => (await real.process(options)).store,
+    close() {},
+  };
+  try {
+    await simulation.run(place.open().then((store) => test({ store, place })));
+  } finally {
+    simulation[Symbol.dispose]();
+  }
+}
+
+/** A store in a KV, in a simulation. */
+interface SimulatedKvStore {
+  readonly kv: Deno.Kv;
+  readonly store: KvStore;
+  readonly place: Omit<StorePlace, "effects">;
+}
+
+/** Makes a test of what only the keys of a KV show. It runs in a simulation. */
+export function simulatedKv(test: (sut: SimulatedKvStore) => Promise<void>): () => Promise<void> {
   return async () => {
     using real = await Deno.openKv(":memory:");
     using simulation = new Simulation(1);
-    const view = simulateKv(real, simulation, 0, new Set()).kv;
-    const kv = Object.assign(view, { close: () => {} });
-    const opening = openEventStore(kv, { notifier: "watch", log: () => {} });
-    await simulation.run(opening.then((store) => test({ kv, store })));
+    const { kv } = simulateKv(real, simulation, 0, new Set());
+    const open = (options: EventStoreOptions = {}) =>
+      openEventStore(kv, { notifier: "watch", log: () => {}, ...options });
+    const place = { open, close: () => {} } as SimulatedKvStore["place"];
+    await simulation.run(open().then((store) => test({ kv, store, place })));
   };
 }

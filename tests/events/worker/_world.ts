@@ -267,7 +267,6 @@ export class World implements AsyncDisposable {
       handling.to = simulation.step;
       throw error;
     };
-    // Before anything else is emitted, which would be stored with a part.
     if (this.#notesParts(platform)) {
       await this.#noteParts(number, context).then(() => signal.throwIfAborted()).catch(failed);
     }
@@ -319,16 +318,17 @@ export class World implements AsyncDisposable {
     return partRate > 0 && platform !== "events" && this.simulation.random() < partRate;
   }
 
-  /** Notes parts beside each other, each with an event of its own. */
-  async #noteParts(handling: number, { progress, emit, checkpoint }: HandlerContext) {
+  /** Takes steps beside each other, each with an event of its own. */
+  async #noteParts(handling: number, { step }: HandlerContext) {
     const { simulation: { random } } = this;
     await Promise.all(PARTS.map(async (part) => {
-      if (progress.includes(part)) return;
-      await later(random() * 20);
-      const child = `${handling}/${part}`;
-      emit("jobs", "item", { child });
-      const noted = JSON.stringify({ children: [child] } satisfies Part);
-      await checkpoint(part, this.place.effects.set(`parts/${handling}/${part}`, noted));
+      await step(part, async ({ emit, settleWith }) => {
+        await later(random() * 20);
+        const child = `${handling}/${part}`;
+        emit("jobs", "item", { child });
+        const noted = JSON.stringify({ children: [child] } satisfies Part);
+        settleWith(this.place.effects.set(`parts/${handling}/${part}`, noted));
+      });
     }));
   }
 

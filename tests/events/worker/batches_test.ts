@@ -1,16 +1,17 @@
 import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
 import {
   type Delivery,
+  type EventHandler,
   GiveUpError,
+  type HandlerContext,
   RetryLaterError,
   type WebhookEvent,
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../core/mod.ts";
 import { writeLog } from "../../../core/mod.ts";
 import { claimOne, delivery } from "../store/_events.ts";
-import { reach, simulated, until, withWorker } from "./_worker.ts";
+import { reach, simulatedKv, testSimulated, until, withWorker } from "./_worker.ts";
 import type { OpenedStore } from "./_worker.ts";
-import type { KvContext, KvHandler } from "../../_kv_handlers.ts";
 
 /** A delivery that is handled together with others of its key. */
 function quiet(id: string, text = "{}"): Delivery {
@@ -24,11 +25,11 @@ const idsOf = ({ id, earlier }: WebhookEvent) => [...earlier.map(({ id }) => id)
 async function handling(
   sut: OpenedStore,
   ids: readonly string[],
-  handle: (event: WebhookEvent, context: KvContext) => unknown,
+  handle: (event: WebhookEvent, context: HandlerContext) => unknown,
   state: "done" | "dead" = "done",
 ) {
   const [seen, logs]: [WebhookEvent[], LogRecord[]] = [[], []];
-  const handler: KvHandler = async (event, context) => {
+  const handler: EventHandler = async (event, context) => {
     seen.push(event);
     await handle(event, context);
   };
@@ -41,27 +42,24 @@ async function handling(
   return { seen, logs };
 }
 
-Deno.test(
-  "a handler gets the latest event with the earlier ones",
-  simulated(async (sut) => {
-    const { seen, logs } = await handling(sut, ["a", "b", "c"], (_, { log }) => {
-      writeLog(log, "info", "seen");
-    });
-    assertEquals(seen.map(idsOf), [["a", "b", "c"]]);
-    const [event] = seen;
-    assertEquals([event!.payload.text, event!.deliveryId, event!.attempt], ["c", "c", 1]);
-    assertEquals(event!.earlier.map(({ payload }) => payload.text), ["a", "b"]);
-    assertEquals(event!.earlier.flatMap(({ earlier }) => earlier), []);
-    assertEquals(logs.find(({ message }) => message === "seen")?.eventId, "c");
-    const handled = logs.filter(({ message }) => message === "event handled");
-    assertEquals(handled.map(({ eventId }) => eventId), ["a", "b", "c"]);
-    assertEquals(handled.map(({ handledWith }) => handledWith), [undefined, "a", "a"]);
-  }),
-);
+testSimulated("a handler gets the latest event with the earlier ones", async (sut) => {
+  const { seen, logs } = await handling(sut, ["a", "b", "c"], (_, { log }) => {
+    writeLog(log, "info", "seen");
+  });
+  assertEquals(seen.map(idsOf), [["a", "b", "c"]]);
+  const [event] = seen;
+  assertEquals([event!.payload.text, event!.deliveryId, event!.attempt], ["c", "c", 1]);
+  assertEquals(event!.earlier.map(({ payload }) => payload.text), ["a", "b"]);
+  assertEquals(event!.earlier.flatMap(({ earlier }) => earlier), []);
+  assertEquals(logs.find(({ message }) => message === "seen")?.eventId, "c");
+  const handled = logs.filter(({ message }) => message === "event handled");
+  assertEquals(handled.map(({ eventId }) => eventId), ["a", "b", "c"]);
+  assertEquals(handled.map(({ handledWith }) => handledWith), [undefined, "a", "a"]);
+});
 
-Deno.test(
+testSimulated(
   "a batch that fails is tried again as it was, with the same key for calls",
-  simulated(async (sut) => {
+  async (sut) => {
     const { store } = sut;
     const { seen, logs } = await handling(sut, ["a", "b"], async ({ attempt }) => {
       if (attempt > 1) return;
@@ -74,63 +72,54 @@ Deno.test(
     assertNotEquals(seen[0]!.idempotencyKey(), seen[0]!.earlier[0]!.idempotencyKey());
     const failed = logs.filter(({ message }) => message === "event failed, to be tried again");
     assertEquals(failed.map(({ eventId }) => eventId), ["a"]);
-  }),
+  },
 );
 
-Deno.test(
-  "a batch dies with its first event, and each of them is logged",
-  simulated(async (sut) => {
-    const give = () => {
-      throw new GiveUpError("no use");
-    };
-    const { seen, logs } = await handling(sut, ["a", "b"], give, "dead");
-    assertEquals(seen.length, 1);
-    const dead = logs.filter(({ message }) => message === "event given up, now dead");
-    assertEquals(dead.map(({ eventId }) => eventId), ["a", "b"]);
-    assertStringIncludes((await sut.store.get("b"))!.attempts[0]!.error!, "no use");
-  }),
-);
+testSimulated("a batch dies with its first event, and each of them is logged", async (sut) => {
+  const give = () => {
+    throw new GiveUpError("no use");
+  };
+  const { seen, logs } = await handling(sut, ["a", "b"], give, "dead");
+  assertEquals(seen.length, 1);
+  const dead = logs.filter(({ message }) => message === "event given up, now dead");
+  assertEquals(dead.map(({ eventId }) => eventId), ["a", "b"]);
+  assertStringIncludes((await sut.store.get("b"))!.attempts[0]!.error!, "no use");
+});
 
-Deno.test(
-  "a batch is put off together",
-  simulated(async (sut) => {
-    const seen: string[][] = [];
-    await handling(sut, ["a", "b"], (event) => {
-      seen.push(idsOf(event));
-      if (seen.length === 1) throw new RetryLaterError("night", { afterMs: 20_000 });
-    });
-    assertEquals(seen, [["a", "b"], ["a", "b"]]);
-    const { putOff, attempt } = (await sut.store.get("a"))!;
-    assertEquals([putOff?.times, attempt], [1, 1]);
-  }),
-);
+testSimulated("a batch is put off together", async (sut) => {
+  const seen: string[][] = [];
+  await handling(sut, ["a", "b"], (event) => {
+    seen.push(idsOf(event));
+    if (seen.length === 1) throw new RetryLaterError("night", { afterMs: 20_000 });
+  });
+  assertEquals(seen, [["a", "b"], ["a", "b"]]);
+  const { putOff, attempt } = (await sut.store.get("a"))!;
+  assertEquals([putOff?.times, attempt], [1, 1]);
+});
 
-Deno.test(
-  "effects are committed once for a batch, and progress is of all its events",
-  simulated(async (sut) => {
-    const { kv } = sut;
-    await handling(sut, ["a", "b"], async ({ attempt }, { checkpoint, progress, settleWith }) => {
-      if (!progress.includes("half")) await checkpoint("half");
-      if (attempt === 1) throw new Error("not yet");
-      settleWith((commit) => commit.check({ key: ["sum"], versionstamp: null }).set(["sum"], 1));
-    });
-    assertEquals((await kv.get(["sum"])).value, 1);
-    assertEquals((await sut.store.get("a"))?.progress, ["half"]);
-  }),
-);
+testSimulated("effects are committed once for a batch, and so are its steps", async (sut) => {
+  const { place: { effects } } = sut;
+  let halves = 0;
+  await handling(sut, ["a", "b"], async ({ attempt }, { step, settleWith }) => {
+    await step("half", () => void halves++);
+    if (attempt === 1) throw new Error("not yet");
+    settleWith(effects.create("sum", 1));
+  });
+  assertEquals([await effects.get("sum"), halves], [1, 1]);
+});
 
-Deno.test(
-  "a batch with many parts does none of them again when it is replayed",
-  simulated(async (sut) => {
-    const { kv, store } = sut;
-    const parts = Array.from({ length: 60 }, (_, i) => `handler a, part ${i}`);
+testSimulated(
+  "a batch of which it is not known who is in it takes its steps again when it is replayed",
+  async (sut) => {
+    const { place: { effects }, store } = sut;
+    const parts = Array.from({ length: 20 }, (_, i) => `part ${i}`);
     const ids = ["a", "b", "c"];
     let isMended = false;
     const seen: string[][] = [];
-    const handler: KvHandler = async (event, { checkpoint, progress }) => {
+    const handler: EventHandler = async (event, { step }) => {
       seen.push(idsOf(event));
       for (const part of parts) {
-        if (!progress.includes(part)) await checkpoint(part, (commit) => commit.sum([part], 1n));
+        await step(part, ({ settleWith }) => settleWith(effects.add(part, 1)));
       }
       if (!isMended) throw new GiveUpError("not yet");
     };
@@ -142,14 +131,14 @@ Deno.test(
       for (const id of ids) await reach(store, id, "done");
     });
     assertEquals(seen, [ids, ids]);
-    const counts = parts.map(async (part) => (await kv.get<Deno.KvU64>([part])).value?.value);
-    assertEquals(new Set(await Promise.all(counts)), new Set([1n]));
-  }),
+    const counts = await Promise.all(parts.map((part) => effects.get(part)));
+    assertEquals(new Set(counts), new Set([2]));
+  },
 );
 
 Deno.test(
   "an event whose record was deleted is left out of its batch",
-  simulated(async (sut) => {
+  simulatedKv(async (sut) => {
     const { store, kv } = sut;
     await store.accept(delivery("first", "{}", "key"));
     const first = await claimOne(store);

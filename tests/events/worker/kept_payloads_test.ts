@@ -2,6 +2,7 @@ import { assertEquals } from "@std/assert";
 import { createEventRouter } from "../../../events/mod.ts";
 import { notesOf } from "../../../events/store/kv/_layout.ts";
 import { memoryStore } from "../store/kv/_stores.ts";
+import { testStoreOnce } from "../store/contract/_contract.ts";
 import { delivery } from "../store/_events.ts";
 import { keysOf } from "../store/kv/_keys.ts";
 import { reach, until, withWorker } from "./_worker.ts";
@@ -35,17 +36,20 @@ Deno.test("a worker drops payloads that are kept for too long", async () => {
   });
 });
 
-Deno.test("an event that is replayed without a handler is ignored, not given up", async () => {
-  await using sut = await memoryStore({ keepPayloads });
-  const { store } = sut;
-  await store.accept(delivery("d1"));
-  await withWorker(sut, createEventRouter().handle, {}, async () => {
-    await reach(store, "d1", "done");
-    await store.replay("d1");
-    await until(async () => {
-      const record = await store.get("d1");
-      return record?.run === 1 && record.settledAt !== null;
+testStoreOnce(
+  "an event that is replayed without a handler is ignored, not given up",
+  async (sut) => {
+    const { store } = sut;
+    await store.accept(delivery("d1"));
+    await withWorker(sut, createEventRouter().handle, {}, async () => {
+      await reach(store, "d1", "done");
+      await store.replay("d1");
+      await until(async () => {
+        const record = await store.get("d1");
+        return record?.run === 1 && record.settledAt !== null;
+      });
+      assertEquals((await store.get("d1"))?.outcome, "ignored");
     });
-    assertEquals((await store.get("d1"))?.outcome, "ignored");
-  });
-});
+  },
+  { keepPayloads },
+);

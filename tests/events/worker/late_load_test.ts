@@ -1,12 +1,12 @@
 import { assertEquals } from "@std/assert";
 import { type EventStore, startWorker } from "../../../events/mod.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore } from "../store/kv/_stores.ts";
+
+import { testStoreOnce } from "../store/contract/_contract.ts";
 
 const LARGE = JSON.stringify({ text: "a".repeat(3_000_000) });
 
-Deno.test("a handler does not start on an event that was given back meanwhile", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("a handler does not start on an event that was given back meanwhile", async (sut) => {
   // A payload of many parts is read after the claim, and from a remote KV that may take a while.
   await sut.store.accept({ ...delivery("d1"), body: new TextEncoder().encode(LARGE) });
   const loading = Promise.withResolvers<void>();

@@ -6,87 +6,85 @@ import {
   startWorker,
   type WebhookEvent,
 } from "../../../events/mod.ts";
-import { changedKv, failingOnce, type Fault } from "../../../dev/harness/faulty_kv.ts";
+import { changedKv, failingOnce } from "../../../dev/harness/faulty_kv.ts";
 import type { LogRecord } from "../../../core/mod.ts";
 import { assertWithin } from "../../_within.ts";
 import { delivery, later } from "../store/_events.ts";
+import { testFailing, testStoreOnce } from "../store/contract/_contract.ts";
 
-/** Runs a worker on a KV whose commit for a delivery fails, and tells which events were handled. */
-function withFault(fault: Fault, fn: (accept: () => Promise<unknown>) => Promise<void>) {
-  return assertWithin(8_000, () => handledAfter(fault, fn));
+/** Stops the wall clock in its scope. */
+function stopClock(): Disposable {
+  const { now } = Date;
+  const time = now();
+  Date.now = () => time;
+  return { [Symbol.dispose]: () => void (Date.now = now) };
 }
 
-/** Does it once, and returns how long it took until the event was handled. */
-async function handledAfter(
-  fault: Fault,
+/** Longest time until an event is handled whose commit was looked for: some 1 s is usual. */
+const MOST_MS = 8_000;
+
+/** Registers a test of a worker on a store whose commit for a delivery fails: the event is handled once, and soon. */
+function testFault(
+  fault: "before" | "after",
+  name: string,
   fn: (accept: () => Promise<unknown>) => Promise<void>,
-): Promise<number> {
-  using kv = await Deno.openKv(":memory:");
-  const failing = failingOnce(kv, fault);
-  const store = await openEventStore(failing.kv);
-  const handled: string[] = [];
-  // It still runs when the commit is looked for.
-  const handler = ({ id }: { readonly id: string }) => (handled.push(id), later(1_300));
-  const worker = startWorker(store, handler, { log: () => {} });
-  await later(50);
-  failing.arm();
-  await assertRejects(() => store.accept(delivery("d1")), Error, "connection lost");
-  await fn(() => store.accept(delivery("d1")));
-  const start = performance.now();
-  while (handled.length === 0 && performance.now() - start < 10_000) await later(10);
-  const ms = performance.now() - start;
-  await later(1_500);
-  await worker.stop();
-  assertEquals(handled, ["d1"]);
-  return ms;
+): void {
+  testFailing(fault, name, async ({ failing: { store, arm } }) => {
+    // Received within the same millisecond, the record of a second delivery has the place of the first one.
+    using _time = fault === "before" ? stopClock() : undefined;
+    const handled: string[] = [];
+    // It still runs when the commit is looked for.
+    const handler = ({ id }: { readonly id: string }) => (handled.push(id), later(1_300));
+    const worker = startWorker(store, handler, { log: () => {} });
+    await later(50);
+    arm();
+    await assertRejects(() => store.accept(delivery("d1")), Error, "connection lost");
+    await fn(() => store.accept(delivery("d1")));
+    const start = performance.now();
+    while (handled.length === 0 && performance.now() - start < MOST_MS) await later(10);
+    await later(1_500);
+    await worker.stop();
+    assertEquals(handled, ["d1"]);
+  });
 }
 
-Deno.test("an event whose commit was made, but not answered, is handled soon", async () => {
-  await withFault("after", async () => {});
-});
+testFault(
+  "after",
+  "an event whose commit was made, but not answered, is handled soon",
+  async () => {},
+);
 
-Deno.test("an event that was taken in by a second delivery is handled once", async () => {
-  // Received within the same millisecond, its record has the place that the first one would have had.
-  const { now } = Date;
-  const time = now();
-  Date.now = () => time;
-  try {
-    await withFault("before", async (accept) => void await accept());
-  } finally {
-    Date.now = now;
-  }
-});
+testFault(
+  "before",
+  "an event that was taken in by a second delivery is handled once",
+  async (accept) => void await accept(),
+);
 
-Deno.test("an event whose commit was made, but not answered, is no second time another's", async () => {
-  await withFault("after", async (accept) => {
-    assertEquals(await accept(), { id: "d1", duplicate: true });
-  });
-});
+testFault(
+  "after",
+  "an event whose commit was made, but not answered, is no second time another's",
+  async (accept) => assertEquals(await accept(), { id: "d1", duplicate: true }),
+);
 
-Deno.test("a delivery that is sent again as its event dies in the same millisecond is kept", async () => {
-  const { now } = Date;
-  const time = now();
-  Date.now = () => time;
-  using kv = await Deno.openKv(":memory:");
-  const store = await openEventStore(kv);
-  const handled: string[] = [];
-  const handler = ({ id }: { readonly id: string }) => {
-    handled.push(id);
-    if (handled.length === 1) throw new GiveUpError("not now");
-  };
-  const worker = startWorker(store, handler, { log: () => {} });
-  try {
+testStoreOnce(
+  "a delivery that is sent again as its event dies in the same millisecond is kept",
+  async ({ store }) => {
+    using _time = stopClock();
+    const handled: string[] = [];
+    const handler = ({ id }: { readonly id: string }) => {
+      handled.push(id);
+      if (handled.length === 1) throw new GiveUpError("not now");
+    };
+    const worker = startWorker(store, handler, { log: () => {} });
     for (const _ of [1, 2]) {
       assertEquals(await store.accept(delivery("d1")), { id: "d1", duplicate: false });
       await worker.poll();
     }
     assertEquals(handled, ["d1", "d1"]);
     assertEquals((await store.get("d1"))?.state, "done");
-  } finally {
-    Date.now = now;
     await worker.stop();
-  }
-});
+  },
+);
 
 Deno.test("a worker keeps its room where a reading fails while an event of a key dies", async () => {
   using kv = await Deno.openKv(":memory:");
@@ -116,28 +114,29 @@ Deno.test("a worker keeps its room where a reading fails while an event of a key
   await worker.stop();
 });
 
-Deno.test("an event keeps its lease that is handed off again after a failed commit", async () => {
-  using kv = await Deno.openKv(":memory:");
-  const failing = failingOnce(kv, "before");
-  const store = await openEventStore(failing.kv);
-  const handled: string[] = [];
-  const accepted = Promise.withResolvers<void>();
-  const handler = async ({ id }: { readonly id: string }) => {
-    handled.push(id);
-    // The event that is handed off by a settlement that fails is looked for after a second.
-    if (id === "second") return await later(1_500);
-    await accepted.promise;
-    failing.arm();
-  };
-  const worker = startWorker(store, handler, { log: () => {} });
-  for (const id of ["first", "second"]) await store.accept(delivery(id, "{}", "key"));
-  accepted.resolve();
-  await worker.poll();
-  await worker.poll();
-  await worker.stop();
-  assertEquals(handled, ["first", "second"]);
-  assertEquals((await store.get("second"))?.state, "done");
-});
+testFailing(
+  "before",
+  "an event keeps its lease that is handed off again after a failed commit",
+  async ({ failing: { store, arm } }) => {
+    const handled: string[] = [];
+    const accepted = Promise.withResolvers<void>();
+    const handler = async ({ id }: { readonly id: string }) => {
+      handled.push(id);
+      // The event that is handed off by a settlement that fails is looked for after a second.
+      if (id === "second") return await later(1_500);
+      await accepted.promise;
+      arm();
+    };
+    const worker = startWorker(store, handler, { log: () => {} });
+    for (const id of ["first", "second"]) await store.accept(delivery(id, "{}", "key"));
+    accepted.resolve();
+    await worker.poll();
+    await worker.poll();
+    await worker.stop();
+    assertEquals(handled, ["first", "second"]);
+    assertEquals((await store.get("second"))?.state, "done");
+  },
+);
 
 /** Runs a worker that tries events once, on a KV of which a commit is repeated once it is armed. */
 async function withRepetition(

@@ -13,7 +13,8 @@ import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.
 import { botOf } from "../../testing/_bots.ts";
 import { recordTelemetry } from "../../telemetry/_recording.ts";
 import { delivery } from "../store/_events.ts";
-import { memoryStore } from "../store/kv/_stores.ts";
+
+import { testStoreOnce } from "../store/contract/_contract.ts";
 import { reach, until } from "./_worker.ts";
 
 const [MINUTE_MS, HOUR_MS, DAY_MS] = [60_000, 3_600_000, 86_400_000];
@@ -148,18 +149,21 @@ Deno.test("an event that has waited for others for a week can be put off", async
   assertEquals([(await recordOf(test)).attempt, calls], [0, 2]);
 });
 
-Deno.test("of an event that is put off, checkpoints stay and effects are not written", async () => {
-  const progress: (readonly string[])[] = [];
+Deno.test("of an event that is put off, steps stay and effects are not written", async () => {
+  let [attempts, steps] = [0, 0];
   await using test = await startTestBot(botOf(async (_event, context) => {
-    progress.push(context.progress);
-    if (progress.length > 1) return;
-    await context.checkpoint("paid", (commit) => commit.set(["paid"], 1));
+    const isFirst = ++attempts === 1;
+    await context.step("pay", ({ settleWith }) => {
+      steps++;
+      settleWith((commit) => commit.set(["paid"], 1));
+    });
+    if (!isFirst) return;
     context.settleWith((commit) => commit.set(["settled"], 1));
     throw later(HOUR_MS);
   }));
   await test.deliver(push());
   await test.advance(HOUR_MS);
-  assertEquals(progress.map((each) => each.length), [0, 1]);
+  assertEquals([attempts, steps], [2, 1]);
   const values = await test.db.getMany([["paid"], ["settled"]]);
   assertEquals(values.map(({ value }: Deno.KvEntryMaybe<unknown>) => value), [1, null]);
 });
@@ -285,23 +289,24 @@ Deno.test("an event that a handler had begun with, and put off, is not ignored l
   assertEquals((await recordOf(test)).state, "dead");
 });
 
-Deno.test("an event that is put off as its worker stops is put off, and not due at once", async () => {
-  await using sut = await memoryStore();
-  await sut.store.accept(delivery("d1"));
-  const started = Promise.withResolvers<void>();
-  const worker = startWorker(sut.store, async (_event, { signal }) => {
-    started.resolve();
-    await new Promise((resolve) => signal.addEventListener("abort", resolve));
-    throw later(HOUR_MS);
-  }, { log: () => {} });
-  await started.promise;
-  await worker.stop();
-  const { state, attempt, delayMs } = (await sut.store.get("d1"))!;
-  assertEquals([state, attempt, delayMs], ["queued", 0, HOUR_MS]);
-});
+testStoreOnce(
+  "an event that is put off as its worker stops is put off, and not due at once",
+  async (sut) => {
+    await sut.store.accept(delivery("d1"));
+    const started = Promise.withResolvers<void>();
+    const worker = startWorker(sut.store, async (_event, { signal }) => {
+      started.resolve();
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      throw later(HOUR_MS);
+    }, { log: () => {} });
+    await started.promise;
+    await worker.stop();
+    const { state, attempt, delayMs } = (await sut.store.get("d1"))!;
+    assertEquals([state, attempt, delayMs], ["queued", 0, HOUR_MS]);
+  },
+);
 
-Deno.test("an event that is put off past its time limit is put off", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("an event that is put off past its time limit is put off", async (sut) => {
   await sut.store.accept(delivery("d1"));
   const telemetry = recordTelemetry();
   const worker = startWorker(sut.store, async (_event, { signal }) => {
@@ -314,8 +319,7 @@ Deno.test("an event that is put off past its time limit is put off", async () =>
   assertEquals(telemetry.outcomes, [["put_off"]]);
 });
 
-Deno.test("an event that is put off after it was cancelled is cancelled", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("an event that is put off after it was cancelled is cancelled", async (sut) => {
   const worker = startWorker(sut.store, async (_event, { signal }) => {
     await new Promise((resolve) => signal.addEventListener("abort", resolve));
     throw later(HOUR_MS);
@@ -328,29 +332,31 @@ Deno.test("an event that is put off after it was cancelled is cancelled", async 
   assertEquals((await sut.store.get("d1"))?.outcome, "cancelled");
 });
 
-Deno.test("an event that kills its processes dies, however often it is put off between", async () => {
-  await using sut = await memoryStore();
-  const { store } = sut;
-  await store.accept(delivery("d1"));
-  const retry = { minDelayMs: 0, maxDelayMs: 0, maxAttempts: 3 };
-  let putOffs = 0;
-  for (let i = 0; (await store.get("d1"))!.state !== "dead"; i++) {
-    assert(i < 10, "it lives on and on");
-    // A process leases it and dies.
-    await until(async () => (await store.claim({ limit: 1, owner: "x", leaseMs: 1 })).length > 0);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    const worker = startWorker(store, () => {
-      putOffs++;
-      throw later(0);
-    }, { log: () => {}, pollMs: 5, retry });
-    await until(async () => (await store.get("d1"))!.state !== "running");
-    await worker.stop();
-  }
-  assertEquals((await store.get("d1"))!.attempts.map(({ outcome }) => outcome), [
-    ...["expired", "expired", "expired", "failed"],
-  ]);
-  assertEquals(putOffs, 2);
-});
+testStoreOnce(
+  "an event that kills its processes dies, however often it is put off between",
+  async (sut) => {
+    const { store } = sut;
+    await store.accept(delivery("d1"));
+    const retry = { minDelayMs: 0, maxDelayMs: 0, maxAttempts: 3 };
+    let putOffs = 0;
+    for (let i = 0; (await store.get("d1"))!.state !== "dead"; i++) {
+      assert(i < 10, "it lives on and on");
+      // A process leases it and dies.
+      await until(async () => (await store.claim({ limit: 1, owner: "x", leaseMs: 1 })).length > 0);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      const worker = startWorker(store, () => {
+        putOffs++;
+        throw later(0);
+      }, { log: () => {}, pollMs: 5, retry });
+      await until(async () => (await store.get("d1"))!.state !== "running");
+      await worker.stop();
+    }
+    assertEquals((await store.get("d1"))!.attempts.map(({ outcome }) => outcome), [
+      ...["expired", "expired", "expired", "failed"],
+    ]);
+    assertEquals(putOffs, 2);
+  },
+);
 
 Deno.test("an event that is put off holds its ordering group, and nothing overtakes it", async () => {
   const handled: string[] = [];
@@ -369,15 +375,17 @@ Deno.test("an event that is put off holds its ordering group, and nothing overta
   assertEquals(handled, ["a", "b", "c"]);
 });
 
-Deno.test("an error that somebody has changed does not make a record unreadable", async () => {
-  await using sut = await memoryStore();
-  await sut.store.accept(delivery("d1"));
-  const error = Object.assign(later(0), { afterMs: NaN, message: undefined });
-  const worker = startWorker(sut.store, fail(error), { log: () => {} });
-  await worker.poll();
-  await worker.stop();
-  assertEquals((await sut.store.stats()).unreadable, 0);
-  const { delayMs, putOff } = (await sut.store.get("d1"))!;
-  assertEquals([delayMs, putOff?.times], [100, 1]);
-  assert(await sut.store.cancel("d1"));
-});
+testStoreOnce(
+  "an error that somebody has changed does not make a record unreadable",
+  async (sut) => {
+    await sut.store.accept(delivery("d1"));
+    const error = Object.assign(later(0), { afterMs: NaN, message: undefined });
+    const worker = startWorker(sut.store, fail(error), { log: () => {} });
+    await worker.poll();
+    await worker.stop();
+    assertEquals((await sut.store.stats()).unreadable, 0);
+    const { delayMs, putOff } = (await sut.store.get("d1"))!;
+    assertEquals([delayMs, putOff?.times], [100, 1]);
+    assert(await sut.store.cancel("d1"));
+  },
+);

@@ -2,21 +2,21 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   createEventRouter,
   type EventHandler,
-  openEventStore,
   RetryLaterError,
   StateConflictError,
 } from "../../../events/mod.ts";
 import { claimOne, delivery, later } from "../store/_events.ts";
 import { WallClock } from "../../_wall_clock.ts";
-import { memoryStore, type StoreUnderTest, testStoreInOneProcess } from "../store/kv/_stores.ts";
-import { reach, until, withWorker } from "./_worker.ts";
+import { testStoreInOneProcess, testStoreOnce } from "../store/contract/_contract.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
+import { type OpenedStore, reach, until, withWorker } from "./_worker.ts";
 import { damage, setNewer, setValue } from "../store/kv/_values.ts";
 
 const RETRY = { retry: { minDelayMs: 1, maxDelayMs: 1, maxAttempts: 3 } };
 
 /** Handles events, to their end, and then checks what is stored. */
 async function handleThen(
-  sut: StoreUnderTest,
+  sut: OpenedStore,
   handler: EventHandler,
   check: () => Promise<void>,
   state: "done" | "dead" = "done",
@@ -32,11 +32,11 @@ async function handleThen(
 }
 
 /** Handles events, to their end. */
-async function handle(sut: StoreUnderTest, handler: EventHandler, ...ids: string[]): Promise<void> {
+async function handle(sut: OpenedStore, handler: EventHandler, ...ids: string[]): Promise<void> {
   await handleThen(sut, handler, () => Promise.resolve(), "done", ids);
 }
 
-async function valueOf(sut: StoreUnderTest, key = "chat"): Promise<unknown> {
+async function valueOf(sut: Pick<OpenedStore, "store">, key = "chat"): Promise<unknown> {
   return (await sut.store.state(key)).value;
 }
 
@@ -89,7 +89,7 @@ testStoreInOneProcess("state() is not committed if the event is cancelled", asyn
 });
 
 testStoreInOneProcess("state() that is changed meanwhile fails the attempt", async (sut) => {
-  const other = await openEventStore(sut.kv);
+  const other = await sut.place.open();
   const seen: unknown[] = [];
   const handler: EventHandler = async (_, { state }) => {
     const chat = await state<string>("chat");
@@ -163,8 +163,7 @@ testStoreInOneProcess("state() of each handler commits with its own part", async
   });
 });
 
-Deno.test("state() of routers that are called one after the other is one", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("state() of routers that are called one after the other is one", async (sut) => {
   const router = createEventRouter();
   router.onAny(async (_, { state }) => {
     const chat = await state<number>("chat");
@@ -200,30 +199,31 @@ Deno.test("state() of a router within a router is that of the handler around bot
   }
 });
 
-Deno.test("state() of routers that are called beside each other is in conflict", async () => {
-  await using sut = await memoryStore();
-  const router = createEventRouter();
-  router.onAny(async (_, { state }) => {
-    const chat = await state<number>("chat");
-    await later(5);
-    chat.set(1);
-  });
-  let error: unknown;
-  const handler: EventHandler = async (event, context) => {
-    try {
-      await Promise.all([router.handle(event, context), router.handle(event, context)]);
-    } catch (thrown) {
-      error = thrown;
-      throw thrown;
-    }
-  };
-  await handleThen(sut, handler, async () => assertEquals(await valueOf(sut), undefined), "dead");
-  assert(error instanceof StateConflictError);
-  assertEquals(error.key, "chat");
-});
+testStoreOnce(
+  "state() of routers that are called beside each other is in conflict",
+  async (sut) => {
+    const router = createEventRouter();
+    router.onAny(async (_, { state }) => {
+      const chat = await state<number>("chat");
+      await later(5);
+      chat.set(1);
+    });
+    let error: unknown;
+    const handler: EventHandler = async (event, context) => {
+      try {
+        await Promise.all([router.handle(event, context), router.handle(event, context)]);
+      } catch (thrown) {
+        error = thrown;
+        throw thrown;
+      }
+    };
+    await handleThen(sut, handler, async () => assertEquals(await valueOf(sut), undefined), "dead");
+    assert(error instanceof StateConflictError);
+    assertEquals(error.key, "chat");
+  },
+);
 
-Deno.test("state() of each intake is its own", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("state() of each intake is its own", async (sut) => {
   const handler: EventHandler = async ({ intake }, { state }) => {
     (await state("chat")).set(intake);
     assertEquals(await state("chat"), await state("chat", { intake }));
@@ -240,58 +240,63 @@ Deno.test("state() of each intake is its own", async () => {
   });
 });
 
-Deno.test("state() refuses at the call what JSON would change, or a KV cannot hold", async () => {
-  await using sut = await memoryStore();
-  const errors: unknown[] = [];
-  const handler: EventHandler = async (_, { state }) => {
-    const chat = await state<unknown>("chat");
-    const refused = (value: unknown, type: typeof TypeError | typeof RangeError, message: string) =>
-      assertThrows(() => chat.set(value), type, `Cannot set the state: 'value' ${message}`);
-    refused("a".repeat(64_999), RangeError, "must take up to 65000 bytes, takes 65001");
-    refused("ä€".repeat(40_000), RangeError, "must take up to 65000 bytes, takes 200002");
-    refused(undefined, TypeError, "must not be undefined: delete the state");
-    const wrong: readonly (readonly [unknown, string])[] = [
-      [() => {}, "'value' is of type function"],
-      [{ at: [new Date(0)] }, "'value.at[0]' is a Date"],
-      [new Map(), "'value' is a Map"],
-      [{ n: NaN }, "'value.n' is NaN"],
-      [5n, "'value' is of type bigint"],
-    ];
-    for (const [value, what] of wrong) {
-      const message = `Cannot set the state: it must be JSON, and ${what}`;
-      assertThrows(() => chat.set(value), TypeError, message);
-    }
-    assertThrows(
-      () => chat.set(1, { expireAfterMs: 0 }),
-      RangeError,
-      "'expireAfterMs' must be a whole",
-    );
-    chat.set(Array.from({ length: 2_000 }, (_, i) => ({ i, left: undefined })));
-    for (const key of ["b", "c"]) await state(key);
-    const fourth = "Cannot read the state: an event can have up to 3, got 4.";
-    await assertRejects(() => state("d"), RangeError, fourth);
-    const text = "Cannot read the state: 'key' must be a text that is not empty, got ";
-    await assertRejects(() => state(1 as never), TypeError, `${text}1`);
-    await assertRejects(() => state(""), TypeError, `${text}""`);
-    await assertRejects(() => state("x".repeat(257)), RangeError, "up to 256 characters");
-    errors.push("none");
-  };
-  await handleThen(sut, handler, async () => {
-    assertEquals(errors, ["none"]);
-    assertEquals((await valueOf(sut) as object[])[1_999], { i: 1_999 });
-  });
-});
+testStoreOnce(
+  "state() refuses at the call what JSON would change, or the store cannot hold",
+  async (sut) => {
+    const errors: unknown[] = [];
+    const handler: EventHandler = async (_, { state }) => {
+      const chat = await state<unknown>("chat");
+      const refused = (
+        value: unknown,
+        type: typeof TypeError | typeof RangeError,
+        message: string,
+      ) => assertThrows(() => chat.set(value), type, `Cannot set the state: 'value' ${message}`);
+      const { stateBytes } = sut.store.room;
+      const most = `must take up to ${stateBytes} bytes`;
+      refused("a".repeat(stateBytes - 1), RangeError, `${most}, takes ${stateBytes + 1}`);
+      refused("ä€".repeat(40_000), RangeError, `${most}, takes 200002`);
+      refused(undefined, TypeError, "must not be undefined: delete the state");
+      const wrong: readonly (readonly [unknown, string])[] = [
+        [() => {}, "'value' is of type function"],
+        [{ at: [new Date(0)] }, "'value.at[0]' is a Date"],
+        [new Map(), "'value' is a Map"],
+        [{ n: NaN }, "'value.n' is NaN"],
+        [5n, "'value' is of type bigint"],
+      ];
+      for (const [value, what] of wrong) {
+        const message = `Cannot set the state: it must be JSON, and ${what}`;
+        assertThrows(() => chat.set(value), TypeError, message);
+      }
+      assertThrows(
+        () => chat.set(1, { expireAfterMs: 0 }),
+        RangeError,
+        "'expireAfterMs' must be a whole",
+      );
+      chat.set(Array.from({ length: 2_000 }, (_, i) => ({ i, left: undefined })));
+      for (const key of ["b", "c"]) await state(key);
+      const fourth = "Cannot read the state: an event can have up to 3, got 4.";
+      await assertRejects(() => state("d"), RangeError, fourth);
+      const text = "Cannot read the state: 'key' must be a text that is not empty, got ";
+      await assertRejects(() => state(1 as never), TypeError, `${text}1`);
+      await assertRejects(() => state(""), TypeError, `${text}""`);
+      await assertRejects(() => state("x".repeat(257)), RangeError, "up to 256 characters");
+      errors.push("none");
+    };
+    await handleThen(sut, handler, async () => {
+      assertEquals(errors, ["none"]);
+      assertEquals((await valueOf(sut) as object[])[1_999], { i: 1_999 });
+    });
+  },
+);
 
-Deno.test("state() takes the largest value that is allowed, of each kind", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("state() takes the largest value that is allowed, of each kind", async (sut) => {
   for (const value of ["a".repeat(64_998), "€".repeat(21_666), Array(32_499).fill(1)]) {
     assert(await (await sut.store.state("chat")).set(value));
     assertEquals((await sut.store.state<typeof value>("chat")).value?.length, value.length);
   }
 });
 
-Deno.test("set() of a state copies the value", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("set() of a state copies the value", async (sut) => {
   const handler: EventHandler = async (_, { state }) => {
     const chat = await state<number[]>("chat");
     const value = [1];
@@ -301,8 +306,7 @@ Deno.test("set() of a state copies the value", async () => {
   await handleThen(sut, handler, async () => assertEquals(await valueOf(sut), [1]));
 });
 
-Deno.test("a state expires", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("a state expires", async (sut) => {
   const handler: EventHandler = async (_, { state }) =>
     (await state("chat")).set(1, { expireAfterMs: 2_000 });
   await handleThen(sut, handler, async () => {
@@ -315,8 +319,7 @@ Deno.test("a state expires", async () => {
   });
 });
 
-Deno.test("a state that expires stays for its time from the commit on", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("a state that expires stays for its time from the commit on", async (sut) => {
   using clock = new WallClock();
   const handler: EventHandler = async (_, { state }) => {
     (await state("chat")).set([1], { expireAfterMs: 60_000 });
@@ -331,8 +334,8 @@ Deno.test("a state that expires stays for its time from the commit on", async ()
 
 testStoreInOneProcess(
   "a store's state is set unless it was changed meanwhile",
-  async ({ kv, store }) => {
-    const other = await openEventStore(kv);
+  async ({ place, store }) => {
+    const other = await place.open();
     const [mine, theirs] = [await store.state<number>("chat"), await other.state<number>("chat")];
     assert(await mine.set(1));
     assertEquals([await theirs.set(2), theirs.value], [false, undefined]);
@@ -362,8 +365,7 @@ Deno.test("a state that cannot be read says so", async () => {
   }
 });
 
-Deno.test("states outlive their events", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("states outlive their events", async (sut) => {
   await (await sut.store.state("chat")).set(1);
   await sut.store.accept(delivery("d1"));
   await sut.store.complete(await claimOne(sut.store));

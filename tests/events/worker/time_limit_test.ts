@@ -1,15 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
-import {
-  createEventRouter,
-  type EventHandler,
-  openEventStore,
-  startWorker,
-} from "../../../events/mod.ts";
+import { createEventRouter, type EventHandler, startWorker } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../core/mod.ts";
 import { delivery, later } from "../store/_events.ts";
-import { memoryStore } from "../store/kv/_stores.ts";
+
+import { testStoreOnce } from "../store/contract/_contract.ts";
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
-import { reach, simulated, until, withWorker } from "./_worker.ts";
+import { reach, testSimulated, until, withWorker } from "./_worker.ts";
 
 /** A handler that runs until it is told to end, and does not heed its signal. */
 function deafHandler(): {
@@ -37,25 +33,26 @@ function deafHandler(): {
   return { handler, started, signals, end };
 }
 
-Deno.test("a handler that reaches its time limit is aborted, and its place is free", async () => {
-  const sut = await memoryStore();
-  const { handler, started, signals, end } = deafHandler();
-  await withWorker(sut, handler, { concurrency: 1, timeoutMs: 20 }, async () => {
-    for (const id of ["d1", "d2"]) await sut.store.accept(delivery(id));
-    await until(() => started.length === 2);
-    const reason = signals.get("d1")!.reason as Error;
-    assertEquals(reason.message, "The handler has reached its time limit of 20 ms");
-    assertEquals((await sut.store.get("d1"))?.state, "running");
-    end("d2");
-    await reach(sut.store, "d2", "done");
-    end("d1");
-    await reach(sut.store, "d1", "done");
-    assertEquals((await sut.store.get("d1"))?.attempt, 1);
-  });
-});
+testStoreOnce(
+  "a handler that reaches its time limit is aborted, and its place is free",
+  async (sut) => {
+    const { handler, started, signals, end } = deafHandler();
+    await withWorker(sut, handler, { concurrency: 1, timeoutMs: 20 }, async () => {
+      for (const id of ["d1", "d2"]) await sut.store.accept(delivery(id));
+      await until(() => started.length === 2);
+      const reason = signals.get("d1")!.reason as Error;
+      assertEquals(reason.message, "The handler has reached its time limit of 20 ms");
+      assertEquals((await sut.store.get("d1"))?.state, "running");
+      end("d2");
+      await reach(sut.store, "d2", "done");
+      end("d1");
+      await reach(sut.store, "d1", "done");
+      assertEquals((await sut.store.get("d1"))?.attempt, 1);
+    });
+  },
+);
 
-Deno.test("a handler that fails after its time limit has failed", async () => {
-  const sut = await memoryStore();
+testStoreOnce("a handler that fails after its time limit has failed", async (sut) => {
   const { handler, signals, end } = deafHandler();
   await withWorker(sut, handler, { timeoutMs: 20 }, async () => {
     await sut.store.accept(delivery("d1"));
@@ -67,12 +64,12 @@ Deno.test("a handler that fails after its time limit has failed", async () => {
   });
 });
 
-Deno.test(
+testSimulated(
   "nothing starts beside a handler past its time limit, of its event or its group",
-  simulated(async (sut) => {
+  async (sut) => {
     const { handler, started, signals, end } = deafHandler();
     // Another worker on the same store would take over an event whose lease was not renewed.
-    const other = await openEventStore(sut.kv, { notifier: "watch", log: () => {} });
+    const other = await sut.place.open();
     const options = { leaseMs: 1_000, pollMs: 100 };
     const second = startWorker(other, handler, { ...options, log: () => {} });
     await withWorker(sut, handler, { ...options, timeoutMs: 100 }, async () => {
@@ -87,38 +84,32 @@ Deno.test(
       await second.stop();
     });
     assertEquals(started, ["d1", "d2"]);
-  }),
+  },
 );
 
-Deno.test({
-  name: "the log names a handler past its time limit, again and again",
-  // A turn of the simulation takes a millisecond there, and this takes minutes of turns.
-  ignore: ON_DENO_2_5,
-  fn: simulated(async (sut) => {
-    const { handler, end } = deafHandler();
-    const records: LogRecord[] = [];
-    const log = (record: LogRecord) => void records.push(record);
-    const overdue = () => records.filter(({ message }) => message === "handler still running");
-    const options = { timeoutMs: 90_000, leaseMs: 600_000, pollMs: 60_000, log };
-    await withWorker(sut, handler, options, async () => {
-      await sut.store.accept(delivery("d1"));
-      await later(1_000);
-      for (const count of [0, 1, 2]) {
-        assertEquals(overdue().length, count);
-        await later(90_000);
-      }
-      const { level, eventId, type, attempt, durationMs } = overdue()[0]!;
-      assertEquals([level, eventId, type, attempt], ["error", "d1", "push", 1]);
-      assertEquals(Math.round(durationMs as number / 1_000), 90);
-      end("d1");
-      await later(100);
-      assertEquals((await sut.store.get("d1"))?.state, "done");
-    });
-  }),
-});
+testSimulated("the log names a handler past its time limit, again and again", async (sut) => {
+  const { handler, end } = deafHandler();
+  const records: LogRecord[] = [];
+  const log = (record: LogRecord) => void records.push(record);
+  const overdue = () => records.filter(({ message }) => message === "handler still running");
+  const options = { timeoutMs: 90_000, leaseMs: 600_000, pollMs: 60_000, log };
+  await withWorker(sut, handler, options, async () => {
+    await sut.store.accept(delivery("d1"));
+    await later(1_000);
+    for (const count of [0, 1, 2]) {
+      assertEquals(overdue().length, count);
+      await later(90_000);
+    }
+    const { level, eventId, type, attempt, durationMs } = overdue()[0]!;
+    assertEquals([level, eventId, type, attempt], ["error", "d1", "push", 1]);
+    assertEquals(Math.round(durationMs as number / 1_000), 90);
+    end("d1");
+    await later(100);
+    assertEquals((await sut.store.get("d1"))?.state, "done");
+  });
+}, ON_DENO_2_5 ? "takes minutes of turns of the simulation" : undefined);
 
-Deno.test("onStuck is called once, when no handler could be started any more", async () => {
-  const sut = await memoryStore();
+testStoreOnce("onStuck is called once, when no handler could be started any more", async (sut) => {
   const { handler, started, end } = deafHandler();
   let stuck = 0;
   const options = { concurrency: 2, timeoutMs: 20, onStuck: () => stuck++ };
@@ -135,8 +126,7 @@ Deno.test("onStuck is called once, when no handler could be started any more", a
   });
 });
 
-Deno.test("handlers that come and go past their time limit do not add up", async () => {
-  const sut = await memoryStore();
+testStoreOnce("handlers that come and go past their time limit do not add up", async (sut) => {
   const { handler, started, signals, end } = deafHandler();
   let stuck = 0;
   const options = { concurrency: 2, timeoutMs: 20, onStuck: () => stuck++ };
@@ -151,9 +141,9 @@ Deno.test("handlers that come and go past their time limit do not add up", async
   assertEquals([stuck, started], [0, ["d1", "d2", "d3"]]);
 });
 
-Deno.test(
+testSimulated(
   "a worker that stops names the events that it gives back, and reports no more",
-  simulated(async (sut) => {
+  async (sut) => {
     const { handler, started } = deafHandler();
     const records: LogRecord[] = [];
     const log = (record: LogRecord) => void records.push(record);
@@ -166,12 +156,12 @@ Deno.test(
       records.map(({ level, message, eventId }) => [level, message, eventId]),
       [["warn", "event given back while its handler runs", "d1"]],
     );
-  }),
+  },
 );
 
-Deno.test(
+testSimulated(
   "a worker that stops fails the events of handlers that are past their time limit",
-  simulated(async (sut) => {
+  async (sut) => {
     const { handler, started } = deafHandler();
     const error = "Error: Still running after its time limit of 1000 ms";
     for (const [attempt, state] of [[1, "queued"], [2, "dead"]] as const) {
@@ -185,24 +175,25 @@ Deno.test(
       assertEquals([record?.state, record?.attempts.length], [state, attempt]);
       assertEquals(record?.attempts.at(-1)?.error, error);
     }
-  }),
+  },
 );
 
-Deno.test("a handler that fails past its time limit has failed, also while the worker stops", async () => {
-  await using sut = await memoryStore();
-  const { handler, signals, end } = deafHandler();
-  const worker = startWorker(sut.store, handler, { timeoutMs: 20, log: () => {} });
-  await sut.store.accept(delivery("d1"));
-  await until(() => signals.get("d1")?.aborted ?? false);
-  const stopped = worker.stop();
-  end("d1", new Error("at last"));
-  await stopped;
-  const attempts = (await sut.store.get("d1"))?.attempts;
-  assertEquals(attempts?.map(({ error }) => error), ["Error: at last"]);
-});
+testStoreOnce(
+  "a handler that fails past its time limit has failed, also while the worker stops",
+  async (sut) => {
+    const { handler, signals, end } = deafHandler();
+    const worker = startWorker(sut.store, handler, { timeoutMs: 20, log: () => {} });
+    await sut.store.accept(delivery("d1"));
+    await until(() => signals.get("d1")?.aborted ?? false);
+    const stopped = worker.stop();
+    end("d1", new Error("at last"));
+    await stopped;
+    const attempts = (await sut.store.get("d1"))?.attempts;
+    assertEquals(attempts?.map(({ error }) => error), ["Error: at last"]);
+  },
+);
 
-Deno.test("a handler has a time limit of its own", async () => {
-  const sut = await memoryStore();
+testStoreOnce("a handler has a time limit of its own", async (sut) => {
   const { handler, started, signals, end } = deafHandler();
   const router = createEventRouter().on("push", handler, { timeoutMs: 20 });
   await withWorker(sut, router.handle, { concurrency: 1 }, async () => {
@@ -214,8 +205,7 @@ Deno.test("a handler has a time limit of its own", async () => {
   });
 });
 
-Deno.test("a handler may run for longer than the worker's limit", async () => {
-  const sut = await memoryStore();
+testStoreOnce("a handler may run for longer than the worker's limit", async (sut) => {
   const { handler, signals, end } = deafHandler();
   const router = createEventRouter().on("push", handler, { timeoutMs: 60_000 });
   await withWorker(sut, router.handle, { timeoutMs: 20 }, async () => {
@@ -228,69 +218,72 @@ Deno.test("a handler may run for longer than the worker's limit", async () => {
   });
 });
 
-Deno.test("each handler of an event has its own limit, and its place is free after the longest", async () => {
-  const sut = await memoryStore();
-  const [short, usual, long] = [deafHandler(), deafHandler(), deafHandler()];
-  const records: LogRecord[] = [];
-  const log = (record: LogRecord) => void records.push(record);
-  const router = createEventRouter()
-    .on("push", short.handler, { id: "short", timeoutMs: 20 })
-    .on("push", usual.handler, { id: "usual" })
-    .on("push", long.handler, { id: "long", timeoutMs: 200 });
-  const isAborted = (sut: typeof short) => sut.signals.get("d1")!.aborted;
-  await withWorker(sut, router.handle, { concurrency: 1, timeoutMs: 80, log }, async () => {
-    for (const id of ["d1", "d2"]) await sut.store.accept(delivery(id));
-    await until(() => short.signals.get("d1")?.aborted ?? false);
-    assertEquals([isAborted(usual), isAborted(long)], [false, false]);
-    await until(() => isAborted(usual));
-    assertEquals([isAborted(long), long.started], [false, ["d1"]]);
-    await until(() => long.started.length === 2);
-    assert(isAborted(long));
-    for (const each of [short, usual, long]) for (const id of ["d1", "d2"]) each.end(id);
-    await reach(sut.store, "d2", "done");
-  });
-  const named = records.filter(({ message, eventId }) =>
-    message === "handler still running" && eventId === "d1"
-  );
-  assertEquals(named.map(({ handler }) => handler), [
-    "id(short)",
-    "id(usual)",
-    "id(short), id(usual), id(long)", // what holds the event
-  ]);
-});
+testStoreOnce(
+  "each handler of an event has its own limit, and its place is free after the longest",
+  async (sut) => {
+    const [short, usual, long] = [deafHandler(), deafHandler(), deafHandler()];
+    const records: LogRecord[] = [];
+    const log = (record: LogRecord) => void records.push(record);
+    const router = createEventRouter()
+      .on("push", short.handler, { id: "short", timeoutMs: 20 })
+      .on("push", usual.handler, { id: "usual" })
+      .on("push", long.handler, { id: "long", timeoutMs: 200 });
+    const isAborted = (sut: typeof short) => sut.signals.get("d1")!.aborted;
+    await withWorker(sut, router.handle, { concurrency: 1, timeoutMs: 80, log }, async () => {
+      for (const id of ["d1", "d2"]) await sut.store.accept(delivery(id));
+      await until(() => short.signals.get("d1")?.aborted ?? false);
+      assertEquals([isAborted(usual), isAborted(long)], [false, false]);
+      await until(() => isAborted(usual));
+      assertEquals([isAborted(long), long.started], [false, ["d1"]]);
+      await until(() => long.started.length === 2);
+      assert(isAborted(long));
+      for (const each of [short, usual, long]) for (const id of ["d1", "d2"]) each.end(id);
+      await reach(sut.store, "d2", "done");
+    });
+    const named = records.filter(({ message, eventId }) =>
+      message === "handler still running" && eventId === "d1"
+    );
+    assertEquals(named.map(({ handler }) => handler), [
+      "id(short)",
+      "id(usual)",
+      "id(short), id(usual), id(long)", // what holds the event
+    ]);
+  },
+);
 
-Deno.test("a place is free once each handler has ended or reached its limit, and is counted then", async () => {
-  const sut = await memoryStore();
-  const [short, long] = [deafHandler(), deafHandler()];
-  const records: LogRecord[] = [];
-  const log = (record: LogRecord) => void records.push(record);
-  const router = createEventRouter()
-    .on("push", short.handler, { id: "short", timeoutMs: 20 })
-    .on("push", long.handler, { id: "long", timeoutMs: 600_000 })
-    .on("push", () => {}, { id: "quick" });
-  const stuck = Promise.withResolvers<void>();
-  const options = { concurrency: 2, timeoutMs: 600_000, log, onStuck: () => stuck.resolve() };
-  await withWorker(sut, router.handle, options, async () => {
-    for (const id of ["d1", "d2", "d3"]) await sut.store.accept(delivery(id));
-    // Its limit has passed when the other one ends, or passes after that.
-    await until(() => short.signals.get("d1")?.aborted ?? false);
-    assertEquals(short.started, ["d1", "d2"]);
-    long.end("d1");
-    await until(() => short.started.includes("d3"));
-    long.end("d2");
-    long.end("d3");
-    await stuck.promise;
-    for (const id of ["d1", "d2", "d3"]) short.end(id);
-    for (const id of ["d1", "d2", "d3"]) await reach(sut.store, id, "done");
-  });
-  const named = records.filter(({ message, eventId }) =>
-    message === "handler still running" && eventId === "d1"
-  );
-  assertEquals(named.map(({ timeoutMs }) => timeoutMs), [20, 20]);
-});
+testStoreOnce(
+  "a place is free once each handler has ended or reached its limit, and is counted then",
+  async (sut) => {
+    const [short, long] = [deafHandler(), deafHandler()];
+    const records: LogRecord[] = [];
+    const log = (record: LogRecord) => void records.push(record);
+    const router = createEventRouter()
+      .on("push", short.handler, { id: "short", timeoutMs: 20 })
+      .on("push", long.handler, { id: "long", timeoutMs: 600_000 })
+      .on("push", () => {}, { id: "quick" });
+    const stuck = Promise.withResolvers<void>();
+    const options = { concurrency: 2, timeoutMs: 600_000, log, onStuck: () => stuck.resolve() };
+    await withWorker(sut, router.handle, options, async () => {
+      for (const id of ["d1", "d2", "d3"]) await sut.store.accept(delivery(id));
+      // Its limit has passed when the other one ends, or passes after that.
+      await until(() => short.signals.get("d1")?.aborted ?? false);
+      assertEquals(short.started, ["d1", "d2"]);
+      long.end("d1");
+      await until(() => short.started.includes("d3"));
+      long.end("d2");
+      long.end("d3");
+      await stuck.promise;
+      for (const id of ["d1", "d2", "d3"]) short.end(id);
+      for (const id of ["d1", "d2", "d3"]) await reach(sut.store, id, "done");
+    });
+    const named = records.filter(({ message, eventId }) =>
+      message === "handler still running" && eventId === "d1"
+    );
+    assertEquals(named.map(({ timeoutMs }) => timeoutMs), [20, 20]);
+  },
+);
 
-Deno.test("what goes on after the handlers has the worker's limit again", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("what goes on after the handlers has the worker's limit again", async (sut) => {
   const router = createEventRouter()
     .on("push", () => later(5))
     .on("push", () => later(30), { id: "short", timeoutMs: 60 });
@@ -306,8 +299,7 @@ Deno.test("what goes on after the handlers has the worker's limit again", async 
   assertEquals(isAborted, false);
 });
 
-Deno.test("a handler of a router in another router has its own limit", async () => {
-  const sut = await memoryStore();
+testStoreOnce("a handler of a router in another router has its own limit", async (sut) => {
   const { handler, signals, end } = deafHandler();
   const inner = createEventRouter().on("push", handler, { timeoutMs: 20 });
   const outer = createEventRouter().on("push", inner.handle, { timeoutMs: 50_000 });
@@ -319,8 +311,7 @@ Deno.test("a handler of a router in another router has its own limit", async () 
   });
 });
 
-Deno.test("a worker that stops leaves no timeout of a single handler behind", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("a worker that stops leaves no timeout of a single handler behind", async (sut) => {
   const [short, long] = [deafHandler(), deafHandler()];
   const router = createEventRouter()
     .on("push", short.handler, { id: "short", timeoutMs: 60_000 })
@@ -332,28 +323,29 @@ Deno.test("a worker that stops leaves no timeout of a single handler behind", as
   assertEquals((await sut.store.get("d1"))?.state, "queued");
 });
 
-Deno.test("onStuck is not called for handlers that have ended, and wait to be settled", async () => {
-  const sut = await memoryStore();
-  const { handler, signals, end } = deafHandler();
-  const complete = sut.store.complete.bind(sut.store);
-  const isWorking = Promise.withResolvers<void>();
-  sut.store.complete = (...args) => isWorking.promise.then(() => complete(...args));
-  let stuck = 0;
-  const options = { concurrency: 2, timeoutMs: 20, onStuck: () => stuck++ };
-  await withWorker(sut, handler, options, async () => {
-    for (const id of ["d1", "d2", "d3"]) {
-      await sut.store.accept(delivery(id));
-      await until(() => signals.get(id)?.aborted ?? false);
-      end(id);
-    }
-    isWorking.resolve();
-    await reach(sut.store, "d3", "done");
-    assertEquals(stuck, 0);
-  });
-});
+testStoreOnce(
+  "onStuck is not called for handlers that have ended, and wait to be settled",
+  async (sut) => {
+    const { handler, signals, end } = deafHandler();
+    const complete = sut.store.complete.bind(sut.store);
+    const isWorking = Promise.withResolvers<void>();
+    sut.store.complete = (...args) => isWorking.promise.then(() => complete(...args));
+    let stuck = 0;
+    const options = { concurrency: 2, timeoutMs: 20, onStuck: () => stuck++ };
+    await withWorker(sut, handler, options, async () => {
+      for (const id of ["d1", "d2", "d3"]) {
+        await sut.store.accept(delivery(id));
+        await until(() => signals.get(id)?.aborted ?? false);
+        end(id);
+      }
+      isWorking.resolve();
+      await reach(sut.store, "d3", "done");
+      assertEquals(stuck, 0);
+    });
+  },
+);
 
-Deno.test("a handler's own signal follows that of the event", async () => {
-  const sut = await memoryStore();
+testStoreOnce("a handler's own signal follows that of the event", async (sut) => {
   const [short, long] = [deafHandler(), deafHandler()];
   const router = createEventRouter()
     .on("push", short.handler, { id: "short", timeoutMs: 10_000 })
@@ -368,8 +360,7 @@ Deno.test("a handler's own signal follows that of the event", async () => {
   });
 });
 
-Deno.test("a handler's log has the event's id", async () => {
-  const sut = await memoryStore();
+testStoreOnce("a handler's log has the event's id", async (sut) => {
   const records: LogRecord[] = [];
   const log = (record: LogRecord) => void records.push(record);
   const handler: EventHandler = (_event, context) => {

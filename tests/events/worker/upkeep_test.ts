@@ -8,6 +8,7 @@ import type { CountedStep } from "../../../telemetry/mod.ts";
 import { delivery } from "../store/_events.ts";
 import { keysOf } from "../store/kv/_keys.ts";
 import { memoryStore } from "../store/kv/_stores.ts";
+import { testStoreOnce } from "../store/contract/_contract.ts";
 
 const STEPS = ["times", "payloads", "uploadsOlderThanMs", "groups"] as const;
 
@@ -28,8 +29,7 @@ function withTidy(store: EventStore, tidy: EventStore["tidy"]): EventStore {
 }
 
 for (const failing of STEPS) {
-  Deno.test(`a worker goes on with its upkeep if tidying ${failing} fails`, async () => {
-    await using sut = await memoryStore();
+  testStoreOnce(`a worker goes on with its upkeep if tidying ${failing} fails`, async (sut) => {
     const { store, done } = failingIn(sut.store, failing);
     const records: LogRecord[] = [];
     const upkeep = new Upkeep({
@@ -89,31 +89,33 @@ Deno.test("of several workers one checks a store", async () => {
   assertEquals(await keysOf(kv, "due"), []);
 });
 
-Deno.test("an upkeep looks through the whole schedule after a start and a set clock, else a part", async () => {
-  await using sut = await memoryStore();
-  const limits: unknown[] = [];
-  let fails = true;
-  const store = withTidy(sut.store, ({ times }) => {
-    if (times === undefined) return sut.store.tidy({});
-    limits.push(times);
-    const none = { times: 0, groups: 0, uploads: 0, payloads: 0 };
-    return fails ? Promise.reject(new Error("no KV")) : Promise.resolve(none);
-  });
-  const upkeep = new Upkeep({
-    ...{ store, leaseMs: 2, log: () => {} },
-    ...{ signal: new AbortController().signal, wake: () => {} },
-  });
-  const repaired = (count: number) => until(() => (upkeep.run(), limits.length >= count), 20_000);
-  await repaired(1);
-  fails = false;
-  await repaired(3);
-  {
-    using clock = new WallClock();
-    clock.advance(3_600_000);
-    upkeep.hasClockJumped();
-    await repaired(4);
-    await repaired(5);
-  }
-  await upkeep.stop();
-  assertEquals(limits, [Infinity, Infinity, 999, Infinity, 999]);
-});
+testStoreOnce(
+  "an upkeep looks through the whole schedule after a start and a set clock, else a part",
+  async (sut) => {
+    const limits: unknown[] = [];
+    let fails = true;
+    const store = withTidy(sut.store, ({ times }) => {
+      if (times === undefined) return sut.store.tidy({});
+      limits.push(times);
+      const none = { times: 0, groups: 0, uploads: 0, payloads: 0 };
+      return fails ? Promise.reject(new Error("no KV")) : Promise.resolve(none);
+    });
+    const upkeep = new Upkeep({
+      ...{ store, leaseMs: 2, log: () => {} },
+      ...{ signal: new AbortController().signal, wake: () => {} },
+    });
+    const repaired = (count: number) => until(() => (upkeep.run(), limits.length >= count), 20_000);
+    await repaired(1);
+    fails = false;
+    await repaired(3);
+    {
+      using clock = new WallClock();
+      clock.advance(3_600_000);
+      upkeep.hasClockJumped();
+      await repaired(4);
+      await repaired(5);
+    }
+    await upkeep.stop();
+    assertEquals(limits, [Infinity, Infinity, 999, Infinity, 999]);
+  },
+);

@@ -8,7 +8,6 @@ import {
   type EventRouter,
   type EventStore,
   github,
-  openEventStore,
   RetryLaterError,
   startWorker,
   type WorkerOptions,
@@ -16,11 +15,11 @@ import {
 import { events } from "../../../app/mod.ts";
 import { workerNoted } from "../../../events/worker/worker.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
-import { changedKv } from "../../../dev/harness/faulty_kv.ts";
+
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
 import { delivery } from "../store/_events.ts";
-import { type OpenedStore, simulated } from "./_worker.ts";
+import { simulatedKv, type StorePlace, testSimulated } from "./_worker.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -39,13 +38,13 @@ interface Running extends AsyncDisposable {
 type Handlers = (router: EventRouter, ok: EventHandler) => EventRouter;
 
 async function run(
-  { kv }: OpenedStore,
+  { place }: { readonly place: Pick<StorePlace, "open"> },
   handlers: Handlers | Pick<EventRouter, "handle">,
   options: WorkerOptions = {},
 ): Promise<Running> {
   const [handled, logs]: [string[], LogRecord[]] = [[], []];
   const log = (record: LogRecord) => void logs.push(record);
-  const store = await openEventStore(kv, { notifier: "watch", log });
+  const store = await place.open({ log });
   const ok: EventHandler = ({ id }) => void handled.push(id);
   const router = "handle" in handlers ? handlers : handlers(createEventRouter(), ok);
   const worker = startWorker(store, router.handle, { log, ...options });
@@ -87,12 +86,13 @@ async function noteAbsent(store: EventStore): Promise<void> {
   await store.noteProcess({ id: "absent", startedAt: now, seenAt: now, handles });
 }
 
-Deno.test(
+testSimulated(
   "an event that only another version handles is put off, and handled by that",
-  simulated(async (sut) => {
+  async (sut) => {
     await using older = await run(sut, push);
     await using newer = await run(sut, star);
     await noted(sut.store, 2);
+    await newer.noted;
     const ids = ["a", "b", "c", "d", "e", "f"];
     for (const id of ids) await older.store.accept(starred(id));
     const records = await Promise.all(ids.map((id) => settled(sut.store, id)));
@@ -103,30 +103,28 @@ Deno.test(
     assertGreater(putOffs(older).length, 0);
     const reason = "No handler for star, another process may have one";
     assertEquals(records.find(({ putOff }) => putOff)?.putOff?.reason, reason);
-  }),
+  },
 );
 
-Deno.test(
-  "an event finds the one process that handles it among many others",
-  simulated(async (sut) => {
-    await using stack = new AsyncDisposableStack();
-    const older: Running[] = [];
-    for (let i = 0; i < OTHERS; i++) older.push(stack.use(await run(sut, push)));
-    const newer = stack.use(await run(sut, star));
-    await noted(sut.store, OTHERS + 1);
-    for (const id of ["a", "b", "c"]) {
-      await older[0]!.store.accept(starred(id));
-      await settled(sut.store, id);
-    }
-    assertEquals(newer.handled.toSorted(), ["a", "b", "c"]);
-    // Each looks at an event once before any does so twice.
-    assert(older.flatMap(putOffs).every((ms) => ms <= 1_250));
-  }),
-);
+testSimulated("an event finds the one process that handles it among many others", async (sut) => {
+  await using stack = new AsyncDisposableStack();
+  const older: Running[] = [];
+  for (let i = 0; i < OTHERS; i++) older.push(stack.use(await run(sut, push)));
+  const newer = stack.use(await run(sut, star));
+  await noted(sut.store, OTHERS + 1);
+  await newer.noted;
+  for (const id of ["a", "b", "c"]) {
+    await older[0]!.store.accept(starred(id));
+    await settled(sut.store, id);
+  }
+  assertEquals(newer.handled.toSorted(), ["a", "b", "c"]);
+  // Each looks at an event once before any does so twice.
+  assert(older.flatMap(putOffs).every((ms) => ms <= 1_250));
+});
 
-Deno.test(
+testSimulated(
   "an event that comes when a new version has just started is left to that",
-  simulated(async (sut) => {
+  async (sut) => {
     await using older = await run(sut, push);
     for (const id of ["a", "b", "c", "d", "e", "f", "g", "h"].slice(0, OTHERS)) {
       // The older one has just read which others there are.
@@ -138,49 +136,43 @@ Deno.test(
       assertEquals((await settled(sut.store, id)).outcome, "handled");
       assertEquals(newer.handled, [id]);
     }
-  }),
+  },
 );
 
-Deno.test(
-  "a process begins at once unless another version is awake",
-  simulated(async (sut) => {
-    const begin = async (handlers: Handlers) => {
-      const start = Date.now();
-      const running = await run(sut, handlers);
-      await running.noted;
-      return { running, tookMs: Date.now() - start };
-    };
-    const first = await begin(push);
-    const same = await begin(push);
-    const other = await begin(star);
-    for (const { tookMs } of [first, same]) assertLess(tookMs, 500);
-    assertGreater(other.tookMs, 999);
-    for (const { running } of [first, same, other]) await running[Symbol.asyncDispose]();
-  }),
-);
+testSimulated("a process begins at once unless another version is awake", async (sut) => {
+  const begin = async (handlers: Handlers) => {
+    const start = Date.now();
+    const running = await run(sut, handlers);
+    await running.noted;
+    return { running, tookMs: Date.now() - start };
+  };
+  const first = await begin(push);
+  const same = await begin(push);
+  const other = await begin(star);
+  for (const { tookMs } of [first, same]) assertLess(tookMs, 500);
+  assertGreater(other.tookMs, 999);
+  for (const { running } of [first, same, other]) await running[Symbol.asyncDispose]();
+});
 
-Deno.test(
-  "an event that no version handles is ignored at once",
-  simulated(async (sut) => {
-    await using older = await run(sut, push);
-    await using _newer = await run(sut, star);
-    await noted(sut.store, 2);
-    await older.store.accept({ ...delivery("d1"), type: "ping" });
-    assertEquals((await settled(sut.store, "d1")).outcome, "ignored");
-    assertEquals(putOffs(older), []);
-  }),
-);
+testSimulated("an event that no version handles is ignored at once", async (sut) => {
+  await using older = await run(sut, push);
+  await using _newer = await run(sut, star);
+  await noted(sut.store, 2);
+  await older.store.accept({ ...delivery("d1"), type: "ping" });
+  assertEquals((await settled(sut.store, "d1")).outcome, "ignored");
+  assertEquals(putOffs(older), []);
+});
 
-Deno.test(
+testSimulated(
   "an event without a handler is ignored at once where no other version runs",
-  simulated(async (sut) => {
+  async (sut) => {
     await using first = await run(sut, push);
     await using second = await run(sut, push);
     await noted(sut.store, 2);
     await first.store.accept(starred("d1"));
     assertEquals((await settled(sut.store, "d1")).outcome, "ignored");
     assertEquals([...putOffs(first), ...putOffs(second)], []);
-  }),
+  },
 );
 
 Deno.test("an event without a handler is put off for ten minutes, up to a minute each time, then ignored", async () => {
@@ -209,32 +201,29 @@ Deno.test("an event without a handler is put off for ten minutes, up to a minute
   assertLess(Math.max(...delays), 1.25 * MINUTE_MS + 1);
 });
 
-Deno.test(
+testSimulated(
   "waitForHandlerMs limits the time for which an event without a handler is put off",
-  simulated(async (sut) => {
+  async (sut) => {
     await using older = await run(sut, push, { waitForHandlerMs: 5_000 });
     await noteAbsent(sut.store);
     await older.store.accept(starred("d1"));
     const { receivedAt, settledAt, outcome } = await settled(sut.store, "d1");
     assertEquals(outcome, "ignored");
     assert(settledAt! - receivedAt >= 5_000 && settledAt! - receivedAt < 10_000);
-  }),
+  },
 );
 
-Deno.test(
-  "waitForHandlerMs of 0 has events without a handler ignored at once",
-  simulated(async (sut) => {
-    await using older = await run(sut, push, { waitForHandlerMs: 0 });
-    await noteAbsent(sut.store);
-    await older.store.accept(starred("d1"));
-    assertEquals((await settled(sut.store, "d1")).outcome, "ignored");
-    assertEquals(putOffs(older), []);
-  }),
-);
+testSimulated("waitForHandlerMs of 0 has events without a handler ignored at once", async (sut) => {
+  await using older = await run(sut, push, { waitForHandlerMs: 0 });
+  await noteAbsent(sut.store);
+  await older.store.accept(starred("d1"));
+  assertEquals((await settled(sut.store, "d1")).outcome, "ignored");
+  assertEquals(putOffs(older), []);
+});
 
-Deno.test(
+testSimulated(
   "an event that was put off is kept until a later process handles it, though none has been seen for a while",
-  simulated(async (sut) => {
+  async (sut) => {
     await using older = await run(sut, push);
     await noteAbsent(sut.store);
     await older.store.accept(starred("d1"));
@@ -244,12 +233,12 @@ Deno.test(
     await using newer = await run(sut, star);
     assertEquals((await settled(sut.store, "d1")).outcome, "handled");
     assertEquals(newer.handled, ["d1"]);
-  }),
+  },
 );
 
 Deno.test(
   "a note that cannot be read may be that of a process with a handler",
-  simulated(async (sut) => {
+  simulatedKv(async (sut) => {
     await using older = await run(sut, push);
     await sut.kv.atomic().set(["events", "process", "next"], { v: 9 }).commit();
     assertEquals(
@@ -262,28 +251,28 @@ Deno.test(
   }),
 );
 
-Deno.test(
+testSimulated(
   "an event is put off while the notes of the processes cannot be read",
-  simulated(async ({ kv, store }) => {
+  async ({ place }) => {
     let isFailing = true;
-    const list = ((selector: { prefix?: Deno.KvKey }, ...rest: []) => {
-      const isNotes = selector.prefix?.[1] === "process";
-      if (isNotes && isFailing) throw new Error("no");
-      return kv.list(selector as Deno.KvListSelector, ...rest);
-    }) as Deno.Kv["list"];
-    await using older = await run({ kv: changedKv(kv, { list }), store }, push);
+    const open: typeof place.open = async (options) => {
+      const store = await place.open(options);
+      const processes = () => isFailing ? Promise.reject(new Error("no")) : store.processes();
+      return { ...store, processes };
+    };
+    await using older = await run({ place: { ...place, open } }, push);
     await older.store.accept(starred("d1"));
     await until(() => putOffs(older).length === 1);
     assertEquals(older.logs.filter(({ level }) => level === "warn").map(({ message }) => message), [
       "other processes not known, event put off",
     ]);
     isFailing = false;
-  }),
+  },
 );
 
-Deno.test(
+testSimulated(
   "an event that a version has begun with is left to that, and not given up",
-  simulated(async (sut) => {
+  async (sut) => {
     let fails = true;
     const failing: Handlers = (router) =>
       router.on("star", () => {
@@ -296,12 +285,12 @@ Deno.test(
     await until(() => putOffs(older).length > 0);
     fails = false;
     assertEquals((await settled(sut.store, "d1")).outcome, "handled");
-  }),
+  },
 );
 
-Deno.test(
+testSimulated(
   "the time without a handler begins anew when an event has met its handler",
-  simulated(async (sut) => {
+  async (sut) => {
     const { store } = sut;
     const later: Handlers = (router) =>
       router.on("star", () => {
@@ -315,15 +304,15 @@ Deno.test(
     await using _newer = await run(sut, later);
     await until(async () => (await store.get("d1"))?.putOff?.reason === "night");
     assertEquals((await store.get("d1"))?.putOff?.unhandledSince, undefined);
-  }),
+  },
 );
 
 for (const strict of [false, true]) {
-  Deno.test(
+  testSimulated(
     `an event that no version handles any more is ${
       strict ? "dead" : "ignored"
     } if strict is ${strict}`,
-    simulated(async (sut) => {
+    async (sut) => {
       const router = createEventRouter({ strict }).on("push", () => {});
       await using older = await run(sut, router, { waitForHandlerMs: 5_000 });
       await noteAbsent(sut.store);
@@ -332,25 +321,26 @@ for (const strict of [false, true]) {
       const { state, outcome, attempts } = await settled(sut.store, "d1");
       assertEquals([state, outcome], strict ? ["dead", "failed"] : ["done", "ignored"]);
       assertEquals(attempts[0]?.error, strict ? "GiveUpError: No handler for star" : undefined);
-    }),
+    },
   );
 }
 
-Deno.test(
+testSimulated(
   "a handler for all events is one for those without a handler of their own",
-  simulated(async (sut) => {
+  async (sut) => {
     await using older = await run(sut, push);
     await using newer = await run(sut, (router, ok) => router.on("push", () => {}).onOther(ok));
     await noted(sut.store, 2);
+    await newer.noted;
     await older.store.accept(starred("d1"));
     assertEquals((await settled(sut.store, "d1")).outcome, "handled");
     assertEquals(newer.handled, ["d1"]);
-  }),
+  },
 );
 
-Deno.test(
+testSimulated(
   "an event without a handler holds its ordering group while it is put off",
-  simulated(async (sut) => {
+  async (sut) => {
     await using older = await run(sut, push, { waitForHandlerMs: 10_000 });
     await noteAbsent(sut.store);
     await older.store.accept(starred("d1", "key"));
@@ -359,13 +349,13 @@ Deno.test(
     assertEquals(older.handled, []);
     await settled(sut.store, "d2");
     assertEquals((await sut.store.get("d1"))?.outcome, "ignored");
-  }),
+  },
 );
 
-Deno.test(
+testSimulated(
   "a process is noted while it is awake, with its version and what it handles",
-  simulated(async (sut) => {
-    const { kv, store } = sut;
+  async (sut) => {
+    const { store } = sut;
     const inner = createEventRouter().on("issues.opened", () => {});
     const router = createEventRouter().on("star", () => {}).onAny(inner.handle);
     const key = async () => {
@@ -386,8 +376,7 @@ Deno.test(
       assertGreater(seenAt, note.seenAt + 0.9 * MINUTE_MS);
     }
     assertEquals(await store.processes(), []);
-    assertEquals(await Array.fromAsync(kv.list({ prefix: ["events", "process"] })), []);
-  }),
+  },
 );
 
 const jobs = events("jobs");
@@ -399,36 +388,31 @@ const appOf = (set: (bot: ReturnType<typeof newBot>) => void) => {
   return { handle: bot.handlerWith({ env: {}, resources: undefined }) };
 };
 
-Deno.test(
-  "an event of a source that only another version has does not fail",
-  simulated(async (sut) => {
-    const handled: string[] = [];
-    await using older = await run(sut, appOf((bot) => bot.on("push", () => {})));
-    await using _newer = await run(
-      sut,
-      appOf((bot) => bot.from(jobs).on("triage", ({ id }) => void handled.push(id))),
-    );
-    await noted(sut.store, 2);
-    for (const id of ["a", "b", "c"]) {
-      await older.store.emit(jobs, "triage", {}, { id });
-      const { outcome, attempt } = await settled(sut.store, `jobs:${id}`);
-      assertEquals([outcome, attempt], ["handled", 1]);
-    }
-    assertEquals(handled, ["jobs:a", "jobs:b", "jobs:c"]);
-    assertEquals(older.logs.filter(({ level }) => level === "warn"), []);
-  }),
-);
+testSimulated("an event of a source that only another version has does not fail", async (sut) => {
+  const handled: string[] = [];
+  await using older = await run(sut, appOf((bot) => bot.on("push", () => {})));
+  await using newer = await run(
+    sut,
+    appOf((bot) => bot.from(jobs).on("triage", ({ id }) => void handled.push(id))),
+  );
+  await noted(sut.store, 2);
+  await newer.noted;
+  for (const id of ["a", "b", "c"]) {
+    await older.store.emit(jobs, "triage", {}, { id });
+    const { outcome, attempt } = await settled(sut.store, `jobs:${id}`);
+    assertEquals([outcome, attempt], ["handled", 1]);
+  }
+  assertEquals(handled, ["jobs:a", "jobs:b", "jobs:c"]);
+  assertEquals(older.logs.filter(({ level }) => level === "warn"), []);
+});
 
-Deno.test(
-  "an event that a middleware leaves out is ignored at once",
-  simulated(async (sut) => {
-    await using older = await run(sut, appOf((bot) => bot.use(() => {}).on("star", () => {})));
-    await noteAbsent(sut.store);
-    await older.store.accept({ ...starred("d1"), intake: "github" });
-    assertEquals((await settled(sut.store, "github:d1")).outcome, "ignored");
-    assertEquals(putOffs(older), []);
-  }),
-);
+testSimulated("an event that a middleware leaves out is ignored at once", async (sut) => {
+  await using older = await run(sut, appOf((bot) => bot.use(() => {}).on("star", () => {})));
+  await noteAbsent(sut.store);
+  await older.store.accept({ ...starred("d1"), intake: "github" });
+  assertEquals((await settled(sut.store, "github:d1")).outcome, "ignored");
+  assertEquals(putOffs(older), []);
+});
 
 Deno.test("an app notes what it handles, by intake", () => {
   const bot = defineApp({ name: "bot", platform: github() });

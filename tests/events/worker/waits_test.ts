@@ -1,13 +1,13 @@
 /** Handlers that wait for something from outside, by `waitFor`. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { defineApp, forge, GiveUpError, RetryLaterError, startWorker } from "../../../mod.ts";
-import { openEventStore, ParkedError, type WaitOptions } from "../../../events/mod.ts";
-import { failingOnce } from "../../../dev/harness/faulty_kv.ts";
+import { createEventRouter, ParkedError, type WaitOptions } from "../../../events/mod.ts";
 import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.ts";
 import { botOf } from "../../testing/_bots.ts";
 import { recordTelemetry } from "../../telemetry/_recording.ts";
 import { delivery } from "../store/_events.ts";
 import { memoryStore } from "../store/kv/_stores.ts";
+import { testFailing, testStoreOnce } from "../store/contract/_contract.ts";
 import { reach, stealLease, until } from "./_worker.ts";
 import { createKvRouter, type KvHandler } from "../../_kv_handlers.ts";
 
@@ -90,18 +90,18 @@ Deno.test("waitFor() returns the same result in each later attempt", async () =>
 
 Deno.test("a handler waits for several names, one after the other", async () => {
   const results: unknown[] = [];
-  await using test = await startTestBot(botOf(async (_event, { waitFor, progress, checkpoint }) => {
-    if (!progress.includes("asked")) await checkpoint("asked");
+  await using test = await startTestBot(botOf(async (_event, { waitFor, step }) => {
+    await step("ask", () => results.push("asked"));
     const first = await waitFor<string>("first");
     const second = await waitFor<string>("second", { timeoutMs: HOUR_MS });
-    results.push(first.value, second.timedOut, progress);
+    results.push(first.value, second.timedOut);
   }));
   await test.deliver(push());
   await test.store.wake("first", "yes");
   await test.advance(0);
   assertEquals((await recordOf(test)).waitingFor?.name, "second");
   await test.advance(HOUR_MS);
-  assertEquals(results, ["yes", true, ["asked"]]);
+  assertEquals(results, ["asked", "yes", true]);
 });
 
 /** Ways in which a handler does not let the error of its wait pass. */
@@ -378,21 +378,22 @@ Deno.test("an event of a group is answered by a later one of the same group", as
   assertEquals(results, ["from the same group"]);
 });
 
-Deno.test("attempts that end with a wait are counted as parked, without an error", async () => {
-  await using sut = await memoryStore();
-  const telemetry = recordTelemetry();
-  const worker = startWorker(sut.store, async (_event, { waitFor }) => void await waitFor("a"), {
-    ...{ log: () => {}, telemetry },
-  });
-  await sut.store.accept(delivery("d1"));
-  await reach(sut.store, "d1", "parked");
-  await until(() => telemetry.outcomes.length === 1);
-  await worker.stop();
-  assertEquals(telemetry.outcomes, [["parked"]]);
-});
+testStoreOnce(
+  "attempts that end with a wait are counted as parked, without an error",
+  async (sut) => {
+    const telemetry = recordTelemetry();
+    const worker = startWorker(sut.store, async (_event, { waitFor }) => void await waitFor("a"), {
+      ...{ log: () => {}, telemetry },
+    });
+    await sut.store.accept(delivery("d1"));
+    await reach(sut.store, "d1", "parked");
+    await until(() => telemetry.outcomes.length === 1);
+    await worker.stop();
+    assertEquals(telemetry.outcomes, [["parked"]]);
+  },
+);
 
-Deno.test("a handler that waits while the worker stops is parked", async () => {
-  const { kv, store } = await memoryStore();
+testStoreOnce("a handler that waits while the worker stops is parked", async ({ store }) => {
   const started = Promise.withResolvers<void>();
   const worker = startWorker(store, async (_event, { waitFor, signal }) => {
     started.resolve();
@@ -403,11 +404,9 @@ Deno.test("a handler that waits while the worker stops is parked", async () => {
   await started.promise;
   await worker.stop();
   assertEquals((await store.get("d1"))?.state, "parked");
-  kv.close();
 });
 
-Deno.test("a handler that waits after its time limit is parked", async () => {
-  const { kv, store } = await memoryStore();
+testStoreOnce("a handler that waits after its time limit is parked", async ({ store }) => {
   const worker = startWorker(store, async (_event, { waitFor, signal }) => {
     await new Promise((resolve) => signal.addEventListener("abort", resolve));
     await waitFor("a");
@@ -415,11 +414,9 @@ Deno.test("a handler that waits after its time limit is parked", async () => {
   await store.accept(delivery("d1"));
   await reach(store, "d1", "parked");
   await worker.stop();
-  kv.close();
 });
 
-Deno.test("a handler whose event is cancelled does not wait", async () => {
-  const { kv, store } = await memoryStore();
+testStoreOnce("a handler whose event is cancelled does not wait", async ({ store }) => {
   const started = Promise.withResolvers<void>();
   const worker = startWorker(store, async (_event, { waitFor, signal }) => {
     started.resolve();
@@ -432,7 +429,6 @@ Deno.test("a handler whose event is cancelled does not wait", async () => {
   await reach(store, "d1", "dead");
   assertEquals(await store.wake("a"), { outcome: "kept" });
   await worker.stop();
-  kv.close();
 });
 
 Deno.test("a ParkedError names what the event waits for", async () => {
@@ -446,25 +442,27 @@ Deno.test("a ParkedError names what the event waits for", async () => {
 });
 
 for (const fault of ["before", "after"] as const) {
-  Deno.test(`a commit that fails ${fault} it parks the event does no harm`, async () => {
-    await using sut = await memoryStore();
-    const { kv, arm } = failingOnce(sut.kv, fault);
-    const store = await openEventStore(kv, { notifier: "watch", log: () => {} });
-    const messages: string[] = [];
-    const results: unknown[] = [];
-    const worker = startWorker(store, async (_event, { waitFor }) => {
-      const waiting = waitFor("a");
-      waiting.catch(arm);
-      results.push((await waiting).value);
-    }, { pollMs: 20, log: ({ message }) => messages.push(message) });
-    await store.accept(delivery("d1"));
-    await until(() => messages.includes("event parked"));
-    assertEquals((await store.get("d1"))?.state, "parked");
-    await store.wake("a", 1);
-    await reach(store, "d1", "done");
-    await worker.stop();
-    assertEquals(results, [1]);
-  });
+  testFailing(
+    fault,
+    `a commit that fails ${fault} it parks the event does no harm`,
+    async ({ failing }) => {
+      const { store, arm } = failing;
+      const messages: string[] = [];
+      const results: unknown[] = [];
+      const worker = startWorker(store, async (_event, { waitFor }) => {
+        const waiting = waitFor("a");
+        waiting.catch(arm);
+        results.push((await waiting).value);
+      }, { pollMs: 20, log: ({ message }) => messages.push(message) });
+      await store.accept(delivery("d1"));
+      await until(() => messages.includes("event parked"));
+      assertEquals((await store.get("d1"))?.state, "parked");
+      await store.wake("a", 1);
+      await reach(store, "d1", "done");
+      await worker.stop();
+      assertEquals(results, [1]);
+    },
+  );
 }
 
 Deno.test("a lost lease ends a wait, and the event is handled elsewhere", async () => {
@@ -488,50 +486,53 @@ Deno.test("a lost lease ends a wait, and the event is handled elsewhere", async 
   assertEquals((await sut.store.wake("a")).outcome, "late");
 });
 
-Deno.test("another event that begins to wait for the name meanwhile is an ordinary failure", async () => {
-  await using sut = await memoryStore();
-  const { store } = sut;
-  await store.accept(delivery("d1"));
-  await store.accept(delivery("d2"));
-  let waiting = 0;
-  const both = Promise.withResolvers<void>();
-  const worker = startWorker(store, async (_event, { waitFor }) => {
-    // Both find the name free, and go on to be parked.
-    await waitFor("a").catch(async () => {
-      if (++waiting === 2) both.resolve();
-      await both.promise;
+testStoreOnce(
+  "another event that begins to wait for the name meanwhile is an ordinary failure",
+  async (sut) => {
+    const { store } = sut;
+    await store.accept(delivery("d1"));
+    await store.accept(delivery("d2"));
+    let waiting = 0;
+    const both = Promise.withResolvers<void>();
+    const worker = startWorker(store, async (_event, { waitFor }) => {
+      // Both find the name free, and go on to be parked.
+      await waitFor("a").catch(async () => {
+        if (++waiting === 2) both.resolve();
+        await both.promise;
+      });
+    }, { pollMs: 20, log: () => {}, retry: { minDelayMs: 60_000, maxDelayMs: 60_000 } });
+    await until(async () => {
+      const { parked, queued } = await store.stats();
+      return parked === 1 && queued === 1;
     });
-  }, { pollMs: 20, log: () => {}, retry: { minDelayMs: 60_000, maxDelayMs: 60_000 } });
-  await until(async () => {
-    const { parked, queued } = await store.stats();
-    return parked === 1 && queued === 1;
-  });
-  await worker.stop();
-  const [queued] = await Array.fromAsync(store.list({ state: "queued" }));
-  assertStringIncludes(
-    queued!.attempts[0]!.error!,
-    'WaitRefusedError: Cannot wait for "a": event d',
-  );
-});
+    await worker.stop();
+    const [queued] = await Array.fromAsync(store.list({ state: "queued" }));
+    assertStringIncludes(
+      queued!.attempts[0]!.error!,
+      'WaitRefusedError: Cannot wait for "a": event d',
+    );
+  },
+);
 
 for (const isAlone of [true, false]) {
   const whose = isAlone ? "their handler" : "one of their handlers";
-  Deno.test(`events that are handled together are dead at once if ${whose} waits`, async () => {
-    await using sut = await memoryStore();
-    const { store } = sut;
-    const quiet = { quietMs: 30, maxWaitMs: 1_000 };
-    for (const id of ["d1", "d2"]) await store.accept({ ...delivery(id, "{}", "key"), ...quiet });
-    let runs = 0;
-    const router = createKvRouter().on("push", async (_event, { waitFor }) => {
-      runs++;
-      await waitFor("a");
-    });
-    if (!isAlone) router.onAny(() => {});
-    const worker = startWorker(store, router.handle, { pollMs: 20, log: () => {} });
-    await until(async () => (await store.stats()).dead === 2);
-    await worker.stop();
-    assertEquals(runs, 1);
-    const [dead] = await Array.fromAsync(store.list({ state: "dead", ids: ["d1"] }));
-    assertStringIncludes(dead!.attempts[0]!.error!, "Cannot wait: the event is handled together");
-  });
+  testStoreOnce(
+    `events that are handled together are dead at once if ${whose} waits`,
+    async ({ store }) => {
+      const quiet = { quietMs: 30, maxWaitMs: 1_000 };
+      for (const id of ["d1", "d2"]) await store.accept({ ...delivery(id, "{}", "key"), ...quiet });
+      let runs = 0;
+      const router = createEventRouter().on("push", async (_event, { waitFor }) => {
+        runs++;
+        await waitFor("a");
+      });
+      if (!isAlone) router.onAny(() => {});
+      const worker = startWorker(store, router.handle, { pollMs: 20, log: () => {} });
+      await until(async () => (await store.stats()).dead === 2);
+      await worker.stop();
+      assertEquals(runs, 1);
+      const [dead] = await Array.fromAsync(store.list({ state: "dead", ids: ["d1"] }));
+      assertStringIncludes(dead!.attempts[0]!.error!, "Cannot wait: the event is handled together");
+    },
+  );
 }

@@ -9,18 +9,28 @@ import {
 import { withDeadline } from "../../../core/timeouts.ts";
 import {
   type Delivery,
+  type EventHandler,
   type EventRecord,
-  openEventStore,
+  type EventStore,
   startWorker,
   type WebhookEvent,
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
-import { asyncEffects, type KvHandler, type KvStore } from "../../_kv_handlers.ts";
+import { asyncEffects, type KvHandler } from "../../_kv_handlers.ts";
 import { assertWithin } from "../../_within.ts";
 import { recordKey } from "../store/kv/_keys.ts";
-import { memoryStore, type StoreUnderTest, testStore } from "../store/kv/_stores.ts";
+import { testStore, testStoreOnce } from "../store/contract/_contract.ts";
+import { memoryStore } from "../store/kv/_stores.ts";
 import { changeValue } from "../store/kv/_values.ts";
-import { reach, simulated, stealLease, until, withWorker } from "./_worker.ts";
+import {
+  type OpenedStore,
+  reach,
+  simulatedKv,
+  stealLease,
+  testSimulated,
+  until,
+  withWorker,
+} from "./_worker.ts";
 
 const encoder = new TextEncoder();
 
@@ -80,8 +90,7 @@ testStore("startWorker() finds what was stored before it started", async (sut) =
   await withWorker(sut, () => {}, {}, () => reach(sut.store, "d1", "done"));
 });
 
-Deno.test("startWorker() tries a failed event again", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("startWorker() tries a failed event again", async (sut) => {
   const attempts: number[] = [];
   const handler = ({ attempt }: WebhookEvent) => {
     attempts.push(attempt);
@@ -94,37 +103,40 @@ Deno.test("startWorker() tries a failed event again", async () => {
   assertEquals(attempts, [1, 2, 3]);
 });
 
-Deno.test("startWorker() gives an event up after the last attempt, with its reason", async () => {
-  await using sut = await memoryStore();
-  const records: LogRecord[] = [];
-  const log = (record: LogRecord) => void records.push(record);
-  const options = { log, retry: { minDelayMs: 1, maxAttempts: 2 } };
-  await withWorker(sut, () => Promise.reject(new Error("never")), options, async () => {
-    await sut.store.accept({ ...delivery("d1"), requestId: "r1" });
-    await reach(sut.store, "d1", "dead");
-    assertEquals((await sut.store.get("d1"))?.attempts.map(({ error }) => error), [
-      "Error: never",
-      "Error: never",
+testStoreOnce(
+  "startWorker() gives an event up after the last attempt, with its reason",
+  async (sut) => {
+    const records: LogRecord[] = [];
+    const log = (record: LogRecord) => void records.push(record);
+    const options = { log, retry: { minDelayMs: 1, maxAttempts: 2 } };
+    await withWorker(sut, () => Promise.reject(new Error("never")), options, async () => {
+      await sut.store.accept({ ...delivery("d1"), requestId: "r1" });
+      await reach(sut.store, "d1", "dead");
+      assertEquals((await sut.store.get("d1"))?.attempts.map(({ error }) => error), [
+        "Error: never",
+        "Error: never",
+      ]);
+    });
+    assertEquals(records.map(({ level, eventId, requestId }) => [level, eventId, requestId]), [
+      ["warn", "d1", "r1"],
+      ["error", "d1", "r1"],
     ]);
-  });
-  assertEquals(records.map(({ level, eventId, requestId }) => [level, eventId, requestId]), [
-    ["warn", "d1", "r1"],
-    ["error", "d1", "r1"],
-  ]);
-});
+  },
+);
 
-Deno.test("startWorker() keeps what was thrown that is no error, and not '[object Object]'", async () => {
-  await using sut = await memoryStore();
-  const handler = () => Promise.reject({ code: 42 });
-  await withWorker(sut, handler, { log: () => {}, retry: { maxAttempts: 1 } }, async () => {
-    const { id } = await sut.store.accept(delivery("d1"));
-    await reach(sut.store, id, "dead");
-    assertEquals((await sut.store.get(id))?.attempts[0]?.error, '{"code":42}');
-  });
-});
+testStoreOnce(
+  "startWorker() keeps what was thrown that is no error, and not '[object Object]'",
+  async (sut) => {
+    const handler = () => Promise.reject({ code: 42 });
+    await withWorker(sut, handler, { log: () => {}, retry: { maxAttempts: 1 } }, async () => {
+      const { id } = await sut.store.accept(delivery("d1"));
+      await reach(sut.store, id, "dead");
+      assertEquals((await sut.store.get(id))?.attempts[0]?.error, '{"code":42}');
+    });
+  },
+);
 
-Deno.test("startWorker() does not let a failing event hold up the others", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("startWorker() does not let a failing event hold up the others", async (sut) => {
   const handled: string[] = [];
   const handler = ({ id }: WebhookEvent) => {
     if (id === "bad") throw new Error("always");
@@ -149,8 +161,7 @@ Deno.test("startWorker() treats a payload that is gone as a failed attempt", asy
   });
 });
 
-Deno.test("startWorker() handles no more events at once than asked", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("startWorker() handles no more events at once than asked", async (sut) => {
   let [running, most, handled] = [0, 0, 0];
   const handler = async () => {
     most = Math.max(most, ++running);
@@ -165,8 +176,7 @@ Deno.test("startWorker() handles no more events at once than asked", async () =>
   assertEquals(most, 3);
 });
 
-Deno.test("startWorker() runs as many handlers as asked, also thousands", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("startWorker() runs as many handlers as asked, also thousands", async (sut) => {
   const hold = Promise.withResolvers<void>();
   const ids = Array.from({ length: 2_200 }, (_, i) => `d${i}`);
   let running = 0;
@@ -182,43 +192,42 @@ Deno.test("startWorker() runs as many handlers as asked, also thousands", async 
   });
 });
 
-Deno.test(
-  "startWorker() starts a handler ten leases long once",
-  simulated(async (sut) => {
-    let starts = 0;
-    const handler = () => {
-      starts++;
-      return later(2_000);
-    };
-    // Another process would take the event over as soon as its lease expires.
-    const store = await openEventStore(sut.kv, { notifier: "watch" });
-    const other = startWorker(store, handler, { leaseMs: 200, pollMs: 20, log: () => {} });
-    await withWorker(sut, handler, { leaseMs: 200, pollMs: 20 }, async () => {
-      await sut.store.accept(delivery("d1"));
-      await reach(sut.store, "d1", "done");
-    });
-    await other.stop();
-    assertEquals(starts, 1);
-  }),
-);
-
-Deno.test("startWorker() keeps an event when its process stands still for longer than a lease", async () => {
-  await using sut = await memoryStore();
+testSimulated("startWorker() starts a handler ten leases long once", async (sut) => {
   let starts = 0;
-  const handler: KvHandler = async (_event, { signal }) => {
+  const handler = () => {
     starts++;
-    await later(20);
-    const end = performance.now() + 750;
-    while (performance.now() < end);
-    await later(500);
-    signal.throwIfAborted();
+    return later(2_000);
   };
-  await withWorker(sut, handler, { leaseMs: 500, pollMs: 20 }, async () => {
+  // Another process would take the event over as soon as its lease expires.
+  const store = await sut.place.open();
+  const other = startWorker(store, handler, { leaseMs: 200, pollMs: 20, log: () => {} });
+  await withWorker(sut, handler, { leaseMs: 200, pollMs: 20 }, async () => {
     await sut.store.accept(delivery("d1"));
     await reach(sut.store, "d1", "done");
   });
+  await other.stop();
   assertEquals(starts, 1);
 });
+
+testStoreOnce(
+  "startWorker() keeps an event when its process stands still for longer than a lease",
+  async (sut) => {
+    let starts = 0;
+    const handler: EventHandler = async (_event, { signal }) => {
+      starts++;
+      await later(20);
+      const end = performance.now() + 750;
+      while (performance.now() < end);
+      await later(500);
+      signal.throwIfAborted();
+    };
+    await withWorker(sut, handler, { leaseMs: 500, pollMs: 20 }, async () => {
+      await sut.store.accept(delivery("d1"));
+      await reach(sut.store, "d1", "done");
+    });
+    assertEquals(starts, 1);
+  },
+);
 
 /** Works without a pause for an answer of the KV. */
 function block(ms: number): void {
@@ -230,7 +239,7 @@ function block(ms: number): void {
 async function startsWhileBlocked(ms: number, times: number): Promise<number> {
   await using sut = await memoryStore();
   let [starts, running, most] = [0, 0, 0];
-  const handler: KvHandler = async (_event, { signal }) => {
+  const handler: EventHandler = async (_event, { signal }) => {
     starts++;
     most = Math.max(most, ++running);
     for (let i = 0; i < times; i++) {
@@ -276,7 +285,7 @@ for (const state of ["running", "queued"] as const) {
         },
       });
     };
-    const handler: KvHandler = (_event, { signal }) => {
+    const handler: EventHandler = (_event, { signal }) => {
       signal.addEventListener("abort", () => lost.resolve());
       const { promise, resolve } = Promise.withResolvers<void>();
       ends.push(resolve);
@@ -303,9 +312,9 @@ for (const state of ["running", "queued"] as const) {
 
 Deno.test(
   "startWorker() aborts a handler whose lease was lost, and settles nothing",
-  simulated(async (sut) => {
+  simulatedKv(async (sut) => {
     const aborted = Promise.withResolvers<void>();
-    const handler: KvHandler = (_event, { signal }) => {
+    const handler: EventHandler = (_event, { signal }) => {
       const { promise, resolve } = Promise.withResolvers<void>();
       signal.addEventListener("abort", () => (aborted.resolve(), resolve()));
       return promise;
@@ -321,18 +330,21 @@ Deno.test(
   }),
 );
 
-Deno.test("settleWith() commits effects with the settlement, and none of a failed attempt", async () => {
-  await using sut = await memoryStore();
-  const handler: KvHandler = ({ attempt }, { settleWith }) => {
-    settleWith((commit) => void commit.sum(["count"], 1n));
-    if (attempt === 1) throw new Error("once");
-  };
-  await withWorker(sut, handler, { retry: { minDelayMs: 1 } }, async () => {
-    await sut.store.accept(delivery("d1"));
-    await reach(sut.store, "d1", "done");
-    assertEquals((await sut.kv.get<Deno.KvU64>(["count"])).value?.value, 1n);
-  });
-});
+testStoreOnce(
+  "settleWith() commits effects with the settlement, and none of a failed attempt",
+  async (sut) => {
+    const { place: { effects } } = sut;
+    const handler: EventHandler = ({ attempt }, { settleWith }) => {
+      settleWith(effects.add("count", 1));
+      if (attempt === 1) throw new Error("once");
+    };
+    await withWorker(sut, handler, { retry: { minDelayMs: 1 } }, async () => {
+      await sut.store.accept(delivery("d1"));
+      await reach(sut.store, "d1", "done");
+      assertEquals(await effects.get("count"), 1);
+    });
+  },
+);
 
 Deno.test("settleWith() fails the attempt when its effects cannot be committed", async () => {
   await using sut = await memoryStore();
@@ -344,17 +356,16 @@ Deno.test("settleWith() fails the attempt when its effects cannot be committed",
   });
 });
 
-Deno.test("settleWith() fails the attempt when a check of its effects does not hold", async () => {
-  await using sut = await memoryStore();
-  await sut.kv.set(["taken"], 1);
-  const handler: KvHandler = (_event, { settleWith }) =>
-    settleWith((commit) => commit.check({ key: ["taken"], versionstamp: null }).set(["taken"], 2));
+testStoreOnce("settleWith() fails the attempt when its effects are refused", async (sut) => {
+  const { place: { effects } } = sut;
+  const handler: EventHandler = (_event, { settleWith }) => settleWith(effects.refused());
+
   await withWorker(sut, handler, { retry: { minDelayMs: 1, maxAttempts: 2 } }, async () => {
     await sut.store.accept(delivery("d1"));
     await reach(sut.store, "d1", "dead");
     const { attempt, attempts } = (await sut.store.get("d1"))!;
     assertEquals([attempt, attempts.length], [2, 2]);
-    assertEquals(attempts[0]?.error, "Error: A check among the effects does not hold");
+    assertEquals(attempts[0]?.error, `Error: ${effects.refusal}`);
   });
 });
 
@@ -363,13 +374,14 @@ const QUEUE_USES: Readonly<Record<string, KvHandler>> = {
   "db.atomic().enqueue()": (_event, { db }) => db.atomic().enqueue("mine").commit(),
   "commit.enqueue() of settleWith()": (_event, { settleWith }) =>
     settleWith((commit) => commit.enqueue("mine")),
-  "commit.enqueue() of checkpoint()": (_event, { checkpoint }) =>
-    checkpoint("part", (commit) => commit.enqueue("mine")),
+  "commit.enqueue() of a step": (_event, { step }) =>
+    step("part", ({ settleWith }) => settleWith((commit) => commit.enqueue("mine"))),
 };
 
 for (const [use, handler] of Object.entries(QUEUE_USES)) {
   Deno.test(`${use} fails the attempt where the queue is the store's`, async () => {
     await using sut = await memoryStore();
+
     await withWorker(sut, handler, { retry: { maxAttempts: 1 } }, async () => {
       await sut.store.accept(delivery("d1"));
       await reach(sut.store, "d1", "dead");
@@ -401,8 +413,7 @@ Deno.test("settleWith() refuses effects that are added later", async () => {
   });
 });
 
-Deno.test("startWorker() keeps the error of a thrown value that has no text", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("startWorker() keeps the error of a thrown value that has no text", async (sut) => {
   const handler = () => {
     throw Object.create(null);
   };
@@ -413,96 +424,101 @@ Deno.test("startWorker() keeps the error of a thrown value that has no text", as
 });
 
 /** Claims an event and lets its lease expire, like a process that dies while it handles the event. */
-async function dieWith(store: KvStore, times: number): Promise<void> {
+async function dieWith(store: EventStore, times: number): Promise<void> {
   for (let i = 0; i < times; i++) {
     assertEquals((await store.claim({ limit: 1, owner: "dying", leaseMs: 1 })).length, 1);
     await later(5);
   }
 }
 
-Deno.test("startWorker() gives up an event whose processes die again and again", async () => {
-  await using sut = await memoryStore();
-  await sut.store.accept(delivery("d1"));
-  await dieWith(sut.store, 3);
-  let handled = 0;
-  await withWorker(sut, () => handled++, { retry: { maxAttempts: 3 } }, async () => {
-    await reach(sut.store, "d1", "dead");
-  });
-  assertEquals(handled, 0);
-});
+testStoreOnce(
+  "startWorker() gives up an event whose processes die again and again",
+  async (sut) => {
+    await sut.store.accept(delivery("d1"));
+    await dieWith(sut.store, 3);
+    let handled = 0;
+    await withWorker(sut, () => handled++, { retry: { maxAttempts: 3 } }, async () => {
+      await reach(sut.store, "d1", "dead");
+    });
+    assertEquals(handled, 0);
+  },
+);
 
 for (const retry of [{ maxAttempts: 3 }, { minDelayMs: 3_600_000 }]) {
   const [name] = Object.keys(retry);
-  Deno.test(`startWorker() puts off an event whose record has changed since: ${name}`, async () => {
-    await using sut = await memoryStore();
-    const { store } = sut;
-    const by = await openEventStore(sut.kv);
-    await store.accept(delivery("d1"));
-    await dieWith(store, 3);
-    const claim = store.claim.bind(store);
-    store.claim = async (options) => {
-      const leases = await claim(options);
-      for (const { record } of leases) await by.cancel(record.id);
-      return leases;
-    };
-    await withWorker(sut, () => {}, { leaseMs: 600_000, retry }, () => reach(by, "d1", "dead"));
-  });
+  testStoreOnce(
+    `startWorker() puts off an event whose record has changed since: ${name}`,
+    async (sut) => {
+      const { store } = sut;
+      const by = await sut.place.open();
+      await store.accept(delivery("d1"));
+      await dieWith(store, 3);
+      const claim = store.claim.bind(store);
+      store.claim = async (options) => {
+        const leases = await claim(options);
+        for (const { record } of leases) await by.cancel(record.id);
+        return leases;
+      };
+      await withWorker(sut, () => {}, { leaseMs: 600_000, retry }, () => reach(by, "d1", "dead"));
+    },
+  );
 }
 
-Deno.test("startWorker() waits longer each time that the process of an event died", async () => {
-  await using sut = await memoryStore();
-  await sut.store.accept(delivery("d1"));
-  await dieWith(sut.store, 3);
-  const options = { leaseMs: 1_000, retry: { minDelayMs: 10_000 } };
-  await withWorker(sut, () => {}, options, async () => {
-    await reach(sut.store, "d1", "queued");
-    const record = (await sut.store.get("d1"))!;
-    assertGreaterOrEqual(record.dueAt! - Date.now(), 35_000);
-    assertEquals(record.attempts.at(-1)?.error?.split(":", 1), ["Lease expired"]);
-  });
-});
-
-Deno.test(
-  "two workers of one KV do not keep each other waiting",
-  simulated(async (sut) => {
-    const other = await openEventStore(sut.kv, { notifier: "watch" });
-    const ids = Array.from({ length: 300 }, (_, i) => `d${i}`);
-    await Promise.all(ids.map((id) => sut.store.accept(delivery(id))));
-    const handled = [0, 0];
-    const options = { pollMs: 600_000, log: () => {} };
-    const workers = [sut.store, other].map((store, i) =>
-      startWorker(store, () => later(10).then(() => handled[i]!++), options)
-    );
-    await until(() => handled[0]! + handled[1]! >= 300);
-    await Promise.all(workers.map((worker) => worker.stop()));
-    assertEquals(handled[0]! + handled[1]!, 300);
-    assertGreaterOrEqual(Math.min(...handled), 30);
-  }),
+testStoreOnce(
+  "startWorker() waits longer each time that the process of an event died",
+  async (sut) => {
+    await sut.store.accept(delivery("d1"));
+    await dieWith(sut.store, 3);
+    const options = { leaseMs: 1_000, retry: { minDelayMs: 10_000 } };
+    await withWorker(sut, () => {}, options, async () => {
+      await reach(sut.store, "d1", "queued");
+      const record = (await sut.store.get("d1"))!;
+      assertGreaterOrEqual(record.dueAt! - Date.now(), 35_000);
+      assertEquals(record.attempts.at(-1)?.error?.split(":", 1), ["Lease expired"]);
+    });
+  },
 );
 
-Deno.test("startWorker() keeps up with an ordering key that is joined all the time", async () => {
-  await using sut = await memoryStore();
-  const order: string[] = [];
-  let accepted = 0;
-  const worker = startWorker(sut.store, ({ id }) => order.push(id), { log: () => {} });
-  const end = performance.now() + 1_000;
-  const senders = Array.from({ length: 4 }, async () => {
-    while (performance.now() < end) await sut.store.accept(keyed(`d${accepted++}`, "repo"));
-  });
-  await Promise.all(senders);
-  assertGreaterOrEqual(order.length, accepted / 20);
-  assertEquals(new Set(order).size, order.length);
-  await worker.stop();
+testSimulated("two workers of one store do not keep each other waiting", async (sut) => {
+  const other = await sut.place.open();
+  const ids = Array.from({ length: 300 }, (_, i) => `d${i}`);
+  await Promise.all(ids.map((id) => sut.store.accept(delivery(id))));
+  const handled = [0, 0];
+  const options = { pollMs: 600_000, log: () => {} };
+  const workers = [sut.store, other].map((store, i) =>
+    startWorker(store, () => later(10).then(() => handled[i]!++), options)
+  );
+  await until(() => handled[0]! + handled[1]! >= 300);
+  await Promise.all(workers.map((worker) => worker.stop()));
+  assertEquals(handled[0]! + handled[1]!, 300);
+  assertGreaterOrEqual(Math.min(...handled), 30);
 });
+
+testStoreOnce(
+  "startWorker() keeps up with an ordering key that is joined all the time",
+  async (sut) => {
+    const order: string[] = [];
+    let accepted = 0;
+    const worker = startWorker(sut.store, ({ id }) => order.push(id), { log: () => {} });
+    const end = performance.now() + 1_000;
+    const senders = Array.from({ length: 4 }, async () => {
+      while (performance.now() < end) await sut.store.accept(keyed(`d${accepted++}`, "repo"));
+    });
+    await Promise.all(senders);
+    assertGreaterOrEqual(order.length, accepted / 20);
+    assertEquals(new Set(order).size, order.length);
+    await worker.stop();
+  },
+);
 
 function keyed(deliveryId: string, orderingKey: string): Delivery {
   return { ...delivery(deliveryId), orderingKey };
 }
 
 /** A store of which one call is never answered, as a remote KV that swallows it. */
-function hanging(store: KvStore, call: "claim" | "renew" | "release") {
+function hanging(store: EventStore, call: "claim" | "renew" | "release") {
   const called = Promise.withResolvers<void>();
-  const get = (target: KvStore, name: string | symbol) => {
+  const get = (target: EventStore, name: string | symbol) => {
     const value = Reflect.get(target, name, target);
     if (name !== call) return typeof value === "function" ? value.bind(target) : value;
     return () => {
@@ -513,12 +529,12 @@ function hanging(store: KvStore, call: "claim" | "renew" | "release") {
   return { store: new Proxy(store, { get }), called: called.promise };
 }
 
-Deno.test(
+testSimulated(
   "startWorker() aborts a handler before another may start, without a renewal",
-  simulated(async (sut) => {
+  async (sut) => {
     const aborted = Promise.withResolvers<number>();
     const start = performance.now();
-    const handler: KvHandler = (_event, { signal }) => {
+    const handler: EventHandler = (_event, { signal }) => {
       signal.addEventListener("abort", () => aborted.resolve(performance.now() - start));
       return aborted.promise;
     };
@@ -528,7 +544,7 @@ Deno.test(
     assertLess(await aborted.promise, 450);
     await worker.stop();
     assertEquals((await sut.store.get("d1"))?.state, "running");
-  }),
+  },
 );
 
 for (const call of ["claim", "renew", "release"] as const) {
@@ -562,11 +578,11 @@ function setClock(byMs: number): Disposable {
 const DAY_MS = 86_400_000;
 
 for (const [direction, jumpMs] of [["forward", DAY_MS], ["back", -DAY_MS]] as const) {
-  Deno.test(
+  testSimulated(
     `startWorker() starts a handler once although the clock goes a day ${direction}`,
-    simulated(async (sut) => {
+    async (sut) => {
       let [starts, aborts] = [0, 0];
-      const handler: KvHandler = (_event, { signal }) => {
+      const handler: EventHandler = (_event, { signal }) => {
         starts++;
         signal.addEventListener("abort", () => aborts++);
         return later(1_200);
@@ -578,12 +594,12 @@ for (const [direction, jumpMs] of [["forward", DAY_MS], ["back", -DAY_MS]] as co
         await reach(sut.store, "d1", "done");
         assertEquals([starts, aborts], [1, 0]);
       });
-    }),
+    },
   );
 
-  Deno.test(
+  testSimulated(
     `startWorker() handles what waits although the clock goes a day ${direction}`,
-    simulated(async (sut) => {
+    async (sut) => {
       const handler = ({ attempt }: WebhookEvent) => {
         if (attempt === 1) throw new Error("once");
       };
@@ -596,13 +612,13 @@ for (const [direction, jumpMs] of [["forward", DAY_MS], ["back", -DAY_MS]] as co
         await reach(sut.store, "d1", "done");
         await reach(sut.store, "d2", "done");
       });
-    }),
+    },
   );
 }
 
-Deno.test(
+testSimulated(
   "startWorker() tries again in a second what a clock an hour ahead has put off, and says so",
-  simulated(async (sut) => {
+  async (sut) => {
     const records: LogRecord[] = [];
     const log = (record: LogRecord) => void records.push(record);
     const handler = ({ attempt }: WebhookEvent) => {
@@ -623,13 +639,13 @@ Deno.test(
     ]);
     const anew = records.filter(({ message }) => message.startsWith("schedule corrected"));
     assertEquals(anew.map(({ level, events }) => [level, events]), [["warn", 1]]);
-  }),
+  },
 );
 
 Deno.test(
   "startWorker() puts right what another process schedules with a clock ahead, each time",
-  simulated(async (sut) => {
-    const other = await openEventStore(sut.kv);
+  simulatedKv(async (sut) => {
+    const other = await sut.place.open();
     let handled = 0;
     await withWorker(sut, () => handled++, { leaseMs: 100, pollMs: 20 }, async () => {
       for (let i = 1; i <= 2; i++) {
@@ -644,16 +660,15 @@ Deno.test(
   }),
 );
 
-Deno.test("startWorker() ends when its KV is closed", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("startWorker() ends when its database is closed", async (sut) => {
   const records: LogRecord[] = [];
   const options = { pollMs: 10, log: (record: LogRecord) => void records.push(record) };
   const worker = startWorker(sut.store, () => {}, options);
   await later(20);
-  sut.kv.close();
+  sut.place.close();
   const failed = () => records.filter(({ message }) => message === "claim failed").length;
   await until(() => failed() > 0);
-  // One that was under way may fail otherwise, before the one that finds the KV closed.
+  // One that was under way may fail otherwise, before the one that finds the database closed.
   await later(100);
   const count = failed();
   assertLess(count, 3);
@@ -662,8 +677,7 @@ Deno.test("startWorker() ends when its KV is closed", async () => {
   await worker.stop();
 });
 
-Deno.test("stop() waits for handlers, and takes no further events", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("stop() waits for handlers, and takes no further events", async (sut) => {
   const started = Promise.withResolvers<void>();
   const handler = async () => {
     started.resolve();
@@ -678,29 +692,52 @@ Deno.test("stop() waits for handlers, and takes no further events", async () => 
   assertEquals((await sut.store.get("d2"))?.state, "queued");
 });
 
-Deno.test("stop() gives back at once what handlers give up when their signal aborts", async () => {
-  await using sut = await memoryStore();
-  const started = Promise.withResolvers<void>();
-  const handler: KvHandler = (_event, { signal }) =>
-    new Promise((_, reject) => {
-      signal.addEventListener("abort", () => reject(signal.reason));
-      started.resolve();
+testStoreOnce(
+  "stop() gives back at once what handlers give up when their signal aborts",
+  async (sut) => {
+    const started = Promise.withResolvers<void>();
+    const handler: EventHandler = (_event, { signal }) =>
+      new Promise((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason));
+        started.resolve();
+      });
+    const logged: unknown[] = [];
+    const worker = startWorker(sut.store, handler, {
+      log: ({ level, message, eventId }) => void logged.push([level, message, eventId]),
     });
-  const logged: unknown[] = [];
-  const worker = startWorker(sut.store, handler, {
-    log: ({ level, message, eventId }) => void logged.push([level, message, eventId]),
-  });
-  await sut.store.accept(delivery("d1"));
-  await started.promise;
-  await worker.stop();
-  assertEquals(logged, [["info", "event given back", "d1"]]);
-  const record = (await sut.store.get("d1"))!;
-  assertEquals([record.state, record.attempts.length], ["queued", 0]);
-  assertGreaterOrEqual(Date.now(), record.dueAt!);
-});
+    await sut.store.accept(delivery("d1"));
+    await started.promise;
+    await worker.stop();
+    assertEquals(logged, [["info", "event given back", "d1"]]);
+    const record = (await sut.store.get("d1"))!;
+    assertEquals([record.state, record.attempts.length], ["queued", 0]);
+    assertGreaterOrEqual(Date.now(), record.dueAt!);
+  },
+);
+
+testStoreOnce(
+  "stop() gives back at once what is handed off to the worker meanwhile",
+  async (sut) => {
+    const reserved = Promise.withResolvers<void>();
+    const listen: EventStore["listen"] = (listener) => {
+      const { reserve } = listener;
+      return sut.store.listen({
+        ...listener,
+        reserve: (bytes) => (reserved.resolve(), reserve!(bytes)),
+      });
+    };
+    let starts = 0;
+    const worker = startWorker({ ...sut.store, listen }, () => void starts++, { log: () => {} });
+    const accepting = sut.store.accept(delivery("d1"));
+    await reserved.promise;
+    await withDeadline(worker.stop({ graceMs: 60_000 }), 5_000);
+    await accepting;
+    assertEquals([(await sut.store.get("d1"))?.state, starts], ["queued", 0]);
+  },
+);
 
 /** Starts a worker whose handler has an event in hand until it is told to end. */
-async function held({ store }: StoreUnderTest) {
+async function held({ store }: Pick<OpenedStore, "store">) {
   const [hold, started] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const handler = () => (started.resolve(), hold.promise);
   const worker = startWorker(store, handler, { log: () => {} });
@@ -709,27 +746,30 @@ async function held({ store }: StoreUnderTest) {
   return { worker, end: hold.resolve, state: async () => (await store.get("d1"))?.state };
 }
 
-Deno.test("stop() gives back what a handler holds past the grace, and it cannot settle", async () => {
-  await using sut = await memoryStore();
-  const { worker, end, state } = await held(sut);
-  await worker.stop({ graceMs: 10 });
-  assertEquals(await state(), "queued");
-  end();
-  await later(20);
-  assertEquals(await state(), "queued");
-});
+testStoreOnce(
+  "stop() gives back what a handler holds past the grace, and it cannot settle",
+  async (sut) => {
+    const { worker, end, state } = await held(sut);
+    await worker.stop({ graceMs: 10 });
+    assertEquals(await state(), "queued");
+    end();
+    await later(20);
+    assertEquals(await state(), "queued");
+  },
+);
 
-Deno.test("stop() called twice at once resolves both times once the handlers are through", async () => {
-  await using sut = await memoryStore();
-  const { worker, end, state } = await held(sut);
-  const stops = Promise.all([worker.stop({ graceMs: 60_000 }), worker.stop({ graceMs: 60_000 })]);
-  end();
-  await withDeadline(stops, 5_000);
-  assertEquals(await state(), "done");
-});
+testStoreOnce(
+  "stop() called twice at once resolves both times once the handlers are through",
+  async (sut) => {
+    const { worker, end, state } = await held(sut);
+    const stops = Promise.all([worker.stop({ graceMs: 60_000 }), worker.stop({ graceMs: 60_000 })]);
+    end();
+    await withDeadline(stops, 5_000);
+    assertEquals(await state(), "done");
+  },
+);
 
-Deno.test("stop() waits for as long as asked, even for ever", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("stop() waits for as long as asked, even for ever", async (sut) => {
   const { worker, end, state } = await held(sut);
   const stopped = worker.stop({ graceMs: Infinity });
   await later(50);
@@ -738,8 +778,7 @@ Deno.test("stop() waits for as long as asked, even for ever", async () => {
   assertEquals(await state(), "done");
 });
 
-Deno.test("stop() resolves when another one has given all back", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("stop() resolves when another one has given all back", async (sut) => {
   const { worker, end, state } = await held(sut);
   await withDeadline(
     Promise.all([worker.stop({ graceMs: 60_000 }), worker.stop({ graceMs: 10 })]),
@@ -750,21 +789,22 @@ Deno.test("stop() resolves when another one has given all back", async () => {
   end();
 });
 
-Deno.test("poll() resolves once the KV is closed, although a handler runs", async () => {
-  await using sut = await memoryStore();
-  const hold = Promise.withResolvers<void>();
-  const worker = startWorker(sut.store, () => hold.promise, { log: () => {}, pollMs: 10 });
-  await sut.store.accept(delivery("d1"));
-  await reach(sut.store, "d1", "running");
-  const polled = worker.poll();
-  sut.kv.close();
-  await withDeadline(polled, 5_000);
-  await worker.stop({ graceMs: 10 });
-  hold.resolve();
-});
+testStoreOnce(
+  "poll() resolves once the database is closed, although a handler runs",
+  async (sut) => {
+    const hold = Promise.withResolvers<void>();
+    const worker = startWorker(sut.store, () => hold.promise, { log: () => {}, pollMs: 10 });
+    await sut.store.accept(delivery("d1"));
+    await reach(sut.store, "d1", "running");
+    const polled = worker.poll();
+    sut.place.close();
+    await withDeadline(polled, 5_000);
+    await worker.stop({ graceMs: 10 });
+    hold.resolve();
+  },
+);
 
-Deno.test("poll() resolves once all that was due is handled", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("poll() resolves once all that was due is handled", async (sut) => {
   const worker = startWorker(sut.store, () => later(5), { concurrency: 3, pollMs: 60_000 });
   await Promise.all(Array.from({ length: 20 }, (_, i) => sut.store.accept(delivery(`d${i}`))));
   await worker.poll();
@@ -773,35 +813,36 @@ Deno.test("poll() resolves once all that was due is handled", async () => {
   await worker.poll();
 });
 
-Deno.test("poll() waits for what is tried again while it looks at the schedule", async () => {
-  await using sut = await memoryStore();
-  const retried = Promise.withResolvers<void>();
-  const { store } = sut;
-  const [claim, retry] = [store.claim.bind(store), store.retry.bind(store)];
-  let claims = 0;
-  store.claim = async (options) => {
-    const leases = await claim(options);
-    // The second one has looked before the event is due again, and tells so after that.
-    if (++claims === 2) await retried.promise;
-    return leases;
-  };
-  store.retry = async (...args) => {
-    await until(() => claims === 2);
-    const isRetried = await retry(...args);
-    setTimeout(retried.resolve, 10);
-    return isRetried;
-  };
-  await store.accept(delivery("d1"));
-  const worker = startWorker(store, () => Promise.reject(new Error("no")), {
-    ...{ log: () => {}, pollMs: 60_000, retry: { minDelayMs: 0, maxAttempts: 2 } },
-  });
-  await worker.poll();
-  assertEquals((await store.get("d1"))?.state, "dead");
-  await worker.stop();
-});
+testStoreOnce(
+  "poll() waits for what is tried again while it looks at the schedule",
+  async (sut) => {
+    const retried = Promise.withResolvers<void>();
+    const { store } = sut;
+    const [claim, retry] = [store.claim.bind(store), store.retry.bind(store)];
+    let claims = 0;
+    store.claim = async (options) => {
+      const leases = await claim(options);
+      // The second one has looked before the event is due again, and tells so after that.
+      if (++claims === 2) await retried.promise;
+      return leases;
+    };
+    store.retry = async (...args) => {
+      await until(() => claims === 2);
+      const isRetried = await retry(...args);
+      setTimeout(retried.resolve, 10);
+      return isRetried;
+    };
+    await store.accept(delivery("d1"));
+    const worker = startWorker(store, () => Promise.reject(new Error("no")), {
+      ...{ log: () => {}, pollMs: 60_000, retry: { minDelayMs: 0, maxAttempts: 2 } },
+    });
+    await worker.poll();
+    assertEquals((await store.get("d1"))?.state, "dead");
+    await worker.stop();
+  },
+);
 
-Deno.test("startWorker() refuses options that make no sense", async () => {
-  await using sut = await memoryStore();
+testStoreOnce("startWorker() refuses options that make no sense", (sut) => {
   const table: readonly object[] = [
     ...[0, 1.5].map((concurrency) => ({ concurrency })),
     ...[-1, 1e10].map((leaseMs) => ({ leaseMs })),
@@ -816,49 +857,53 @@ Deno.test("startWorker() refuses options that make no sense", async () => {
   assertThrows(start, TypeError, "'reportDead' must be true or false, got 1");
 });
 
-Deno.test("startWorker() tries an event again whose handler throws what cannot be looked at", async () => {
-  await using sut = await memoryStore();
-  const { proxy, revoke } = Proxy.revocable({}, {});
-  revoke();
-  const handler = ({ attempt }: WebhookEvent) => {
-    if (attempt === 1) throw proxy;
-  };
-  await withWorker(sut, handler, { retry: { minDelayMs: 1 }, pollMs: 5 }, async () => {
-    await sut.store.accept(delivery("d1"));
-    await reach(sut.store, "d1", "done");
-    const errors = (await sut.store.get("d1"))?.attempts.map(({ error }) => error);
-    assertEquals(errors, ["Error: A value without a text was thrown", undefined]);
-  });
-});
+testStoreOnce(
+  "startWorker() tries an event again whose handler throws what cannot be looked at",
+  async (sut) => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    const handler = ({ attempt }: WebhookEvent) => {
+      if (attempt === 1) throw proxy;
+    };
+    await withWorker(sut, handler, { retry: { minDelayMs: 1 }, pollMs: 5 }, async () => {
+      await sut.store.accept(delivery("d1"));
+      await reach(sut.store, "d1", "done");
+      const errors = (await sut.store.get("d1"))?.attempts.map(({ error }) => error);
+      assertEquals(errors, ["Error: A value without a text was thrown", undefined]);
+    });
+  },
+);
 
-Deno.test("startWorker() reports no lost lease of an event that it settles meanwhile", async () => {
-  const sut = await memoryStore();
-  const { store } = sut;
-  const complete = store.complete.bind(store);
-  const renew = store.renew.bind(store);
-  const refused = Promise.withResolvers<void>();
-  store.renew = async (lease, leaseMs) => {
-    const renewed = await renew(lease, leaseMs);
-    if (!renewed) refused.resolve();
-    return renewed;
-  };
-  // The settlement is committed, and its answer comes after that of the renewal.
-  store.complete = async (lease, options) => {
-    const isSettled = await complete(lease, options);
-    await refused.promise;
-    await later(20);
-    return isSettled;
-  };
-  const records: LogRecord[] = [];
-  const log = (record: LogRecord) => void records.push(record);
-  let isAborted = false;
-  const handler: KvHandler = (_event, { signal }) =>
-    signal.addEventListener("abort", () => isAborted = true);
-  await withWorker(sut, handler, { leaseMs: 3_000, log }, async () => {
-    await store.accept(delivery("d1"));
-    await refused.promise;
-    await later(100);
-  });
-  const messages = records.map(({ message }) => message);
-  assertEquals([isAborted, messages], [false, ["event handled"]]);
-});
+testStoreOnce(
+  "startWorker() reports no lost lease of an event that it settles meanwhile",
+  async (sut) => {
+    const { store } = sut;
+    const complete = store.complete.bind(store);
+    const renew = store.renew.bind(store);
+    const refused = Promise.withResolvers<void>();
+    store.renew = async (lease, leaseMs) => {
+      const renewed = await renew(lease, leaseMs);
+      if (!renewed) refused.resolve();
+      return renewed;
+    };
+    // The settlement is committed, and its answer comes after that of the renewal.
+    store.complete = async (lease, options) => {
+      const isSettled = await complete(lease, options);
+      await refused.promise;
+      await later(20);
+      return isSettled;
+    };
+    const records: LogRecord[] = [];
+    const log = (record: LogRecord) => void records.push(record);
+    let isAborted = false;
+    const handler: EventHandler = (_event, { signal }) =>
+      signal.addEventListener("abort", () => isAborted = true);
+    await withWorker(sut, handler, { leaseMs: 3_000, log }, async () => {
+      await store.accept(delivery("d1"));
+      await refused.promise;
+      await later(100);
+    });
+    const messages = records.map(({ message }) => message);
+    assertEquals([isAborted, messages], [false, ["event handled"]]);
+  },
+);

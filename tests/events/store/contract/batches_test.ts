@@ -179,7 +179,7 @@ testStore("a member that is cancelled leaves its batch", async ({ place, store }
 testStore("a member that is cancelled keeps what is done of its batch", async ({ store }) => {
   await acceptTogether(store, ["a", "b", "c"]);
   let lease = await claimBatch(store, "a", "b", "c");
-  lease = (await store.checkpoint(lease, "billed"))!;
+  lease = (await store.note(lease, { is: "handler", name: "billed" }))!;
   assert(await store.cancel("b"));
   assert(await store.retry(lease, 0, new Error("no")));
   assertEquals((await store.cancelAll({ ids: ["c"] })).changed, 1);

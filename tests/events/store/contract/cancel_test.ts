@@ -46,10 +46,10 @@ testStore("complete() of a cancelled event commits no effects", async ({ place, 
   assertEquals(await place.effects.get("effect"), null);
 });
 
-testStore("checkpoint() refuses a cancelled event, and commits no effects", async (sut) => {
+testStore("note() refuses a cancelled event, and commits no effects", async (sut) => {
   const lease = await cancelRunning(sut.store, "d1");
   await assertRejects(
-    () => sut.store.checkpoint(lease, "a", sut.place.effects.set("effect", 1)),
+    () => sut.store.note(lease, { is: "handler", name: "a" }, sut.place.effects.set("effect", 1)),
     Error,
     "Cannot note progress: the event was cancelled",
   );

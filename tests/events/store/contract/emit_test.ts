@@ -131,16 +131,21 @@ testStore(
   "generated ids count on through retries, a replay and a redelivery",
   async ({ store }) => {
     let lease: Lease | null = await leased(store);
-    lease = await store.checkpoint(lease, "a", undefined, { emits: [job()] });
+    lease = await store.note(lease, { is: "handler", name: "a" }, undefined, { emits: [job()] });
     assert(await store.retry(lease!, 0, "no"));
-    lease = await store.checkpoint(await claimEvent(store, "d1"), "b", undefined, {
-      emits: [job()],
-    });
+    lease = await store.note(
+      await claimEvent(store, "d1"),
+      { is: "handler", name: "b" },
+      undefined,
+      {
+        emits: [job()],
+      },
+    );
     assert(await store.bury(lease!, "no"));
     assert(await store.replay("d1"));
     assert(
       await store.bury(
-        (await store.checkpoint(await claimEvent(store, "d1"), "c", undefined, {
+        (await store.note(await claimEvent(store, "d1"), { is: "handler", name: "c" }, undefined, {
           emits: [job()],
         }))!,
         "no",
@@ -176,9 +181,12 @@ testStore("ids are emitted with a lease that was renewed meanwhile", async ({ st
   assert(await store.renew(lease, 30_000));
   assert(await store.complete(lease, { emits: manyJobs("x") }));
   const part = await leased(store, "d2");
-  assert(await store.checkpoint(part, "a", undefined, { emits: manyJobs("y") }));
-  // The first call may not have been answered: the same part is not noted twice.
-  assertEquals(await store.checkpoint(part, "a", undefined, { emits: manyJobs("z") }), null);
+  assert(await store.note(part, { is: "handler", name: "a" }, undefined, { emits: manyJobs("y") }));
+  // The first call may not have been answered: the same handler is not noted twice.
+  assertEquals(
+    await store.note(part, { is: "handler", name: "a" }, undefined, { emits: manyJobs("z") }),
+    null,
+  );
   assertEquals(await store.get("jobs:z0"), null);
 });
 
@@ -191,7 +199,7 @@ testStore("nothing is emitted if the event is not settled as done", async ({ sto
   const lost = await leased(store, "d2");
   await store.release(lost);
   assertEquals(await store.complete(lost, { emits }), false);
-  assertEquals(await store.checkpoint(lost, "part", undefined, { emits }), null);
+  assertEquals(await store.note(lost, { is: "handler", name: "part" }, undefined, { emits }), null);
   const stats = await store.stats();
   assertEquals([stats.queued, stats.dead], [1, 1]);
 });

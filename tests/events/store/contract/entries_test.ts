@@ -214,7 +214,7 @@ testStoreOnce("restoreEntry() refuses what is no entry", async (sut) => {
     await assertRejects(
       () => sut.store.restoreEntry(entry as never),
       TypeError,
-      "Cannot restore the entry: its kind must be state, answer or schedule, got ",
+      "Cannot restore the entry: its kind must be state, answer, question or schedule, got ",
     );
   }
 });

@@ -18,7 +18,7 @@ testStore("an export has all of the events, and changes none", async ({ elsewher
   const result = await importLines(other.store, lines);
   assertEquals(result, {
     ...{ imported: 11, known: 0, expired: 0, failed: 0, failures: [] },
-    ...{ states: NONE, answers: NONE, schedules: NONE },
+    ...{ states: NONE, answers: NONE, questions: NONE, schedules: NONE },
   });
   assertEquals(await contentOf(other.store), before);
   assertEquals(await contentOf(store), before);

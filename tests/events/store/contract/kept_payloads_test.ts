@@ -76,7 +76,7 @@ testKeeping(
 testKeeping("replay() handles a done event again, as a new run", async ({ place, store }) => {
   await store.accept(delivery("d1"));
   const first = await claimOne(store);
-  const noted = await store.checkpoint(first, "part");
+  const noted = await store.note(first, { is: "handler", name: "part" });
   assert(await store.complete(noted!));
   assert(await store.replay("d1"));
   const { record, body } = await claimOne(store);
@@ -108,7 +108,9 @@ testKeeping("a dead event goes on with its run, also after a replay", async ({ s
   assert(await store.replay("d1"));
   const lease = await claimOne(store);
   const key = toEvent(lease.record, lease.body!).idempotencyKey();
-  assert(await store.bury((await store.checkpoint(lease, "part"))!, new Error("no")));
+  assert(
+    await store.bury((await store.note(lease, { is: "handler", name: "part" }))!, new Error("no")),
+  );
   assert(await store.replay("d1"));
   const again = await claimOne(store);
   assertEquals([again.record.keyRun, again.record.run], [1, 2]);

@@ -112,7 +112,8 @@ testStoreOnce(
     const { store } = sut;
     await store.accept(delivery("d1", `{"a":"${"x".repeat(60_000)}"}`));
     const text = "\u{1f642}".repeat(1_000);
-    let lease = (await store.checkpoint(await claimOne(store), "x".repeat(32_000)))!;
+    let lease =
+      (await store.note(await claimOne(store), { is: "handler", name: "x".repeat(32_000) }))!;
     for (let i = 0; i < 12; i++) {
       assert(await store.retry(lease, 0, text, { reason: text }));
       assert(await store.release(await claimOne(store), { reason: text }));

@@ -5,6 +5,7 @@ import { waitOf, wakeOf } from "../../../../events/store/waits.ts";
 import { DAY_MS, NAME, park, recordOf, resultOf, wait } from "../_parking.ts";
 import { claimAll, claimOne, delivery, later } from "../_events.ts";
 import { answersOf } from "../_parking.ts";
+import { stepsOf } from "../_stepping.ts";
 import { WallClock } from "../../../_wall_clock.ts";
 import {
   assertNothingWaits,
@@ -267,34 +268,47 @@ testStore("a lost lease parks nothing, and takes no value", async ({ place, stor
   assertEquals((await place.contents()).names, 1);
 });
 
-testStore("an event that is replayed has forgotten its results", async ({ store }) => {
+testStore("a dead event that is replayed keeps its steps and answers", async ({ store }) => {
   await store.accept(delivery("d1"));
-  const asked = await store.checkpoint(await claimOne(store), "asked");
+  const asked = await store.note(await claimOne(store), {
+    is: "step",
+    name: "asked",
+    json: "true",
+  });
   assert(await store.park(asked!, wait));
   await store.wake(NAME, 1);
   const answered = await claimOne(store);
-  assertEquals(answered.record.progress, ["asked"]);
+  assertEquals(stepsOf(answered), ["asked"]);
   assert(await store.bury(answered, new Error("no")));
   assertEquals(resultOf(await recordOf(store)), ["1"]);
   assert(await store.replay("d1"));
-  const lease = await claimOne(store);
-  const { woken, progress, keyRun } = lease.record;
+  const again = await claimOne(store);
+  assertEquals([resultOf(again.record), stepsOf(again)], [["1"], ["asked"]]);
+  assertEquals(again.record.keyRun, undefined);
+  assert(await store.bury(again, new Error("no")));
+  assert(await store.replay("d1", { fresh: true }));
+  const anew = await claimOne(store);
   // Without the answer it would wait for one to a question that nobody is asked.
-  assertEquals([woken, progress, keyRun], [undefined, undefined, 1]);
-  assert(await store.park(lease, wait));
+  assertEquals([resultOf(anew.record), stepsOf(anew), anew.record.keyRun], [[], [], 2]);
+  assert(await store.park(anew, wait));
   await store.wake(NAME, 2);
   assertEquals(resultOf((await claimOne(store)).record), ["2"]);
 });
 
-testStore("a new delivery of an event that died after its answer asks again", async ({ store }) => {
+testStore("a new delivery of an event that died after its answer keeps that", async ({ store }) => {
   await store.accept(delivery("d1"));
-  const asked = await store.checkpoint(await claimOne(store), "asked");
+  const asked = await store.note(await claimOne(store), {
+    is: "step",
+    name: "asked",
+    json: "true",
+  });
   assert(await store.park(asked!, wait));
   await store.wake(NAME, 1);
   assert(await store.bury(await claimOne(store), new Error("no")));
   assertEquals((await store.accept(delivery("d1"))).duplicate, false);
-  const { woken, progress, keyRun } = (await claimOne(store)).record;
-  assertEquals([woken, progress, keyRun], [undefined, undefined, 1]);
+  const again = await claimOne(store);
+  assertEquals([resultOf(again.record), stepsOf(again)], [["1"], ["asked"]]);
+  assertEquals(again.record.keyRun, undefined);
 });
 
 testStore("a parked event is neither purged nor taken in again", async ({ store }) => {
@@ -343,11 +357,15 @@ testStore(
   },
 );
 
-testStore("a checkpoint wakes names in its commit", async ({ store }) => {
+testStore("note() wakes names in its commit", async ({ store }) => {
   await park(store);
   await store.accept(delivery("d2"));
   const lease = await claimOne(store);
-  assert(await store.checkpoint(lease, "part", undefined, { wakes: [wakeOf(NAME, 1)] }));
+  assert(
+    await store.note(lease, { is: "handler", name: "part" }, undefined, {
+      wakes: [wakeOf(NAME, 1)],
+    }),
+  );
   assertEquals(resultOf((await claimOne(store)).record), ["1"]);
 });
 
@@ -515,7 +533,9 @@ testStore("the results of waits take 18,432 bytes at most", async ({ store }) =>
   );
   // A record holds them together with the longest errors, and all that may be noted as done.
   let held = lease;
-  for (let i = 0; i < 16; i++) held = (await store.checkpoint(held, `${i}`.padEnd(1_000, "ä")))!;
+  for (let i = 0; i < 16; i++) {
+    held = (await store.note(held, { is: "handler", name: `${i}`.padEnd(1_000, "ä") }))!;
+  }
   for (let i = 0; i < 12; i++) {
     assert(await store.retry(held, 0, new Error("ß".repeat(2_000) + "漢")));
     held = await claimOne(store);

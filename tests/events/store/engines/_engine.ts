@@ -71,6 +71,14 @@ export interface Place extends AsyncDisposable {
   close(): void;
 }
 
+/** Address of a store, for another process. */
+export interface StoreAddress {
+  /** Name of its engine. */
+  readonly engine: string;
+  /** Its place, see {@linkcode Place.address}. */
+  readonly address: string;
+}
+
 /** Numbers of what a store has. */
 export interface Contents {
   /** Records of events, also those that cannot be read. */
@@ -89,6 +97,8 @@ export interface Contents {
   readonly names: number;
   /** Payloads that are kept of done events, and the sum of their bytes as it was noted. */
   readonly kept: { readonly payloads: number; readonly bytes: number };
+  /** Results of steps, or parts of them. */
+  readonly results: number;
   /** All else that comes of events, and should go with them. */
   readonly others: number;
 }

@@ -221,7 +221,9 @@ function valueOf<T extends EffectValue | null>(value: T): Exclude<T, Deno.KvU64>
 /** Keys that stay without events: the key of emitted ids, sums and wake-ups. */
 const OWN = ["emit", "keptBytes", "keptCounted", "notifier"];
 
-const COUNTED = ["event", "id", "due", "lane", "place", "payload", "upload", "waiter", "kept"];
+const COUNTED = [
+  ...["event", "id", "due", "lane", "place", "payload", "upload", "waiter", "kept", "step"],
+];
 
 async function contentsOf(kv: Deno.Kv): Promise<Contents> {
   const keys = (await keysOf(kv)).filter(([, kind]) => !OWN.includes(String(kind)));
@@ -235,6 +237,7 @@ async function contentsOf(kv: Deno.Kv): Promise<Contents> {
     ...{ positions: count("lane", "place"), uploads: count("upload"), names: count("waiter") },
     payloads: new Set(byKind.get("payload")?.map(([, , id]) => id)).size + inRecord,
     kept: { payloads: count("kept"), bytes: Number(value?.value ?? 0n) },
+    results: count("step"),
     others: keys.length - count(...COUNTED),
   };
 }

@@ -43,7 +43,7 @@ export const SQLITE: EngineUnderTest<SqlitePlace> = {
   kinds: ON_DENO_2_5 ? [inFile()] : [inFile(), BY_TWO],
   shared: inFile(),
   async openAt(path, options) {
-    const file = await openSqliteFile(path);
+    const file = await openSqliteFile(path, { isApp: true });
     return { store: storeIn(file, options), effects: effectsAt(path), close: () => file.close() };
   },
   damages: damagesIn,
@@ -173,7 +173,9 @@ function valuesOf(db: DatabaseSync, beginning: string): Map<string, Value> {
 }
 
 /** Kinds of cells that stay without events, or are counted by themselves. */
-const OWN = ["source", "keptBytes", "keptCounted", "checked", "console", "waiter", "kept"];
+const OWN = [
+  ...["source", "keptBytes", "keptCounted", "checked", "console", "waiter", "kept", "step"],
+];
 
 function contentsIn(db: DatabaseSync): Contents {
   const count = (from: string, ...values: string[]): number =>
@@ -187,6 +189,7 @@ function contentsIn(db: DatabaseSync): Contents {
     payloads: count("(select id from payload union select id from event where body is not null)"),
     uploads: count("payload where uploaded_at is not null"),
     kept: { payloads: cells("kept"), bytes: Number(bytes) },
+    results: cells("step"),
     others: count("cell") - OWN.reduce((sum, kind) => sum + cells(kind), 0),
   };
 }

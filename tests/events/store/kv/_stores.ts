@@ -7,6 +7,7 @@ import type { KvStore } from "../../../_kv_handlers.ts";
 /** A store on a KV of its own, closed when it goes out of scope. */
 export interface StoreUnderTest extends AsyncDisposable {
   readonly kv: Deno.Kv;
+  readonly place: KvPlace;
   readonly store: KvStore;
 }
 
@@ -50,15 +51,15 @@ function testOnKv(
     KV,
     kind,
     name,
-    ({ store, place: { kv } }) => fn({ kv, store, [Symbol.asyncDispose]: end }),
+    ({ store, place }) => fn({ kv: place.kv, place, store, [Symbol.asyncDispose]: end }),
     options,
   );
 }
 
 /** Opens a store in memory. */
 export async function memoryStore(options: EventStoreOptions = {}): Promise<StoreUnderTest> {
-  const { store, place: { kv }, ...opened } = await openStore(KV, options);
-  return { ...opened, kv, store };
+  const { store, place, ...opened } = await openStore(KV, options);
+  return { ...opened, kv: place.kv, place, store };
 }
 /** A store, and what it logs. */
 export interface LoggedStore {

@@ -70,7 +70,7 @@ Deno.test("a batch that dies in parts keeps all attempts if another event joins 
   await acceptTogether(sut.store, Array.from({ length: 30 }, (_, i) => `e${i}`));
   let lease = await claimed(sut.store);
   for (let i = 0; i < 32; i++) {
-    lease = (await sut.store.checkpoint(lease, `${i}`.padEnd(1_000, "x")))!;
+    lease = (await sut.store.note(lease, { is: "handler", name: `${i}`.padEnd(1_000, "x") }))!;
   }
   for (let i = 0; i < 3; i++) {
     await sut.store.retry(lease, 0, `try ${i}`);

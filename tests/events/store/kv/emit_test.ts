@@ -78,7 +78,7 @@ Deno.test("what has given up leaves the turn to others, and is not stored", asyn
   const settling = store.complete(first!, { emits: manyJobs("a") });
   const abort = new AbortController();
   // One is given up by its caller, and one waits for longer than its lease permits.
-  const noting = store.checkpoint(second!, "part", undefined, {
+  const noting = store.note(second!, { is: "handler", name: "part" }, undefined, {
     emits: manyJobs("b"),
     signal: abort.signal,
   });

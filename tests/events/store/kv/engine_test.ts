@@ -325,7 +325,11 @@ Deno.test("a dead event is replaced by a delivery, and a done one is put back wi
   const done = await change(opened, again.written[0]!, completed, { keeps: keep });
   assert(done.ok);
   assertEquals((await keysIn(opened)).filter((key) => /^payload/.test(key)).length, 1);
-  const back = await change(opened, done.written[0]!, (before, now) => replayed(before, now, keep));
+  const back = await change(
+    opened,
+    done.written[0]!,
+    (before, now) => replayed(before, now, { payload: keep }),
+  );
   assert(back.ok);
   assert((await change(opened, back.written[0]!, null)).ok);
   assertEquals(await keysIn(opened), []);
@@ -343,7 +347,7 @@ Deno.test("a settled event is not opened again if its id is another's by now", a
   const refused = await change(
     opened,
     done.written[0]!,
-    (record, now) => replayed(record, now, null),
+    (record, now) => replayed(record, now, { payload: null }),
   );
   assertEquals(refused.ok || [refused.why, refused.found?.version], ["id", version]);
 });

@@ -150,7 +150,11 @@ testOnQueue("effects cannot use the queue", async ({ kv, store }) => {
   await store.accept(delivery("d1"));
   const lease = await claimOne(store);
   const sends = (commit: KvCommit) => commit.set(["effect"], 1).enqueue("mine");
-  await assertRejects(() => store.checkpoint(lease, "part", sends), TypeError, SENDING);
+  await assertRejects(
+    () => store.note(lease, { is: "handler", name: "part" }, sends),
+    TypeError,
+    SENDING,
+  );
   await assertRejects(() => store.complete(lease, { effects: sends }), TypeError, SENDING);
   assertEquals([(await kv.get(["effect"])).value, (await store.get("d1"))?.state], [
     null,

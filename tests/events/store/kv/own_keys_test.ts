@@ -36,7 +36,7 @@ for (const [name, effects] of Object.entries(CHANGES)) {
     for (
       const commit of [
         () => store.complete(lease, { effects }),
-        () => store.checkpoint(lease, "part", effects),
+        () => store.note(lease, { is: "handler", name: "part" }, effects),
       ]
     ) {
       await assertRejects(commit, TypeError, REFUSAL);
@@ -58,7 +58,7 @@ testStoreInOneProcess("effects do not commit: the store does", async ({ kv, stor
   for (
     const commit of [
       () => store.complete(lease, { effects }),
-      () => store.checkpoint(lease, "part", effects),
+      () => store.note(lease, { is: "handler", name: "part" }, effects),
     ]
   ) {
     await assertRejects(commit, TypeError, "Leave out commit()");
@@ -123,10 +123,10 @@ Deno.test("a handler's effects break no state, and its own states are set beside
   bot.on("push", (_event, { settleWith }) => {
     settleWith((commit) => commit.set(["bot", "state", "github", "a"], "broken"));
   });
-  bot.on("star", async (_event, { settleWith, state, checkpoint }) => {
+  bot.on("star", async (_event, { settleWith, state, step }) => {
     const own = await state<number>("a");
     own.set((own.value ?? 0) + 1);
-    await checkpoint("part", (commit) => commit.set(["part"], 1));
+    await step("part", ({ settleWith }) => settleWith((commit) => commit.set(["part"], 1)));
     settleWith((commit) => commit.set(["settled"], 1));
   });
   bot.on("star", async (_event, { state }) => (await state("b")).set(2), { id: "second" });

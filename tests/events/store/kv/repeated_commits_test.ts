@@ -222,7 +222,7 @@ testRepeated("a worker's changes of its events tell that they were made", async 
   meanwhile(() => other.wake("a", 1));
   assertEquals(await store.park(of("parked"), WAIT), true);
   meanwhile(() => other.cancel("checked"));
-  const checked = await store.checkpoint(of("checked"), "part");
+  const checked = await store.note(of("checked"), { is: "handler", name: "part" });
   assertEquals(checked?.record.progress, ["part"]);
   const renewed = await store.renew(of("renewed"), 60_000);
   assert(renewed && await store.complete(renewed));
@@ -232,7 +232,7 @@ testRepeated("effects are made once, and tell that they were", async ({ kv, stor
   await store.accept(delivery("d1"));
   const lease = await claimOne(store);
   const sum = (commit: KvCommit) => void commit.sum(["n"], 1n);
-  const checked = await store.checkpoint(lease, "part", sum);
+  const checked = await store.note(lease, { is: "handler", name: "part" }, sum);
   assert(await store.complete(checked!, { effects: sum }));
   assertEquals((await kv.get<Deno.KvU64>(["n"])).value?.value, 2n);
 });

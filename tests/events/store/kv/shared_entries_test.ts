@@ -105,11 +105,11 @@ Deno.test("an event that is renewed, retried or given back leaves its group", as
   assertEquals((await keysOf(sut.kv, "payload")).length, 3);
 });
 
-Deno.test("an event that is cancelled or checkpointed leaves its group with its payload", async () => {
+Deno.test("an event that is cancelled or noted leaves its group with its payload", async () => {
   using clock = new WallClock();
   await using sut = await memoryStore();
   const { leases } = await take(sut, ["d1", "d2", "d3"], LEASE_MS);
-  const noted = await sut.store.checkpoint(leases[0]!, "part");
+  const noted = await sut.store.note(leases[0]!, { is: "handler", name: "part" });
   assertEquals(await textOf(sut.store, noted!), `{"id":"d1"}`);
   assert(await sut.store.cancel("d2"));
   assertEquals(await sut.store.cancelAll({ ids: ["d3"] }), { changed: 1, left: [] });

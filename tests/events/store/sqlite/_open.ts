@@ -23,3 +23,11 @@ export function sized(deliveryId: string, bytes: number): Delivery {
     body,
   };
 }
+
+/** Reads how often a log was begun anew: https://sqlite.org/fileformat2.html#the_write_ahead_log. */
+export function timesBegun(path: string): number {
+  using wal = Deno.openSync(`${path}-wal`);
+  const header = new Uint8Array(32);
+  wal.readSync(header);
+  return new DataView(header.buffer).getUint32(12);
+}

@@ -4,7 +4,9 @@ import { run } from "../../../../dev/harness/run.ts";
 import { hasCompiler } from "../../../../dev/bench/disk/slow_fsync.ts";
 import { withFolder } from "../../../_folder.ts";
 import { isGranted, testWith, UNLESS_LINUX, unlessInstalled } from "../../../_permissions.ts";
-import { openIn, sized } from "./_open.ts";
+import { until } from "../../worker/_worker.ts";
+import { openOn, REFUSED } from "../_file_app.ts";
+import { openIn, sized, timesBegun } from "./_open.ts";
 
 const NEEDS = ["read", "write", "run", "env"] as const;
 
@@ -126,22 +128,27 @@ testWith(
   unlessRoot,
 );
 
-/** Registers a test with the variables of a process whose syncs fail while a file is there. */
+/**
+ * Registers a test with the variables of a process whose disk fails while a file is there: `failing_disk.c` says which
+ * calls a variable is for.
+ */
 function testFailing(
   name: string,
+  variable: "DATA_SYNC_FAILS" | "SYNC_FAILS" | "WRITE_FAILS",
   fn: (path: string, env: Record<string, string>, fails: string) => Promise<void>,
 ): void {
   testWith(NEEDS, name, () =>
     withFolder(async (folder) => {
-      const [library, fails] = [`${folder}/fsync.so`, `${folder}/fails`];
-      const source = new URL("./failing_fsync.c", import.meta.url).pathname;
+      const [library, fails] = [`${folder}/failing_disk.so`, `${folder}/fails`];
+      const source = new URL("./failing_disk.c", import.meta.url).pathname;
       await run("cc", ["-O2", "-shared", "-fPIC", "-o", library, source, "-ldl"]);
-      await fn(`${folder}/a.db`, { LD_PRELOAD: library, FSYNC_FAILS: fails }, fails);
+      await fn(`${folder}/a.db`, { LD_PRELOAD: library, [variable]: fails }, fails);
     }), UNLESS_LINUX ?? (hasCompiler() ? undefined : "needs a C compiler"));
 }
 
 testFailing(
   "a commit whose sync has failed is refused, and so is all that comes until the log is written again",
+  "DATA_SYNC_FAILS",
   async (path, env, fails) => {
     await using writer = startWriter(path, { env });
     await writer.line((line) => line.stored === "d50");
@@ -162,6 +169,7 @@ testFailing(
 
 testFailing(
   "a duplicate is not called stored before the first one is on the disk",
+  "DATA_SYNC_FAILS",
   async (path, env, fails) => {
     await using opened = await openIn(path);
     await opened.store.accept(sized("d0", 1_000_000));
@@ -173,6 +181,79 @@ testFailing(
     await Deno.remove(fails);
     await untilWriting(writer);
   },
+);
+
+testFailing(
+  "a file that has become read-only is refused writing, and written again once it can be",
+  "WRITE_FAILS",
+  async (path, env, fails) => {
+    await using writer = startWriter(path, { env });
+    await writer.line((line) => line.stored === "d50");
+    await Deno.writeTextFile(fails, "");
+    assertMatch(await untilFailing(writer), /^The database cannot be written: /);
+    const [since, failing] = [
+      writer.lines.findIndex((line) => "refused" in line),
+      writer.lines.length,
+    ];
+    await Deno.remove(fails);
+    await untilWriting(writer);
+    assertEquals(writer.lines.slice(since, failing).filter((line) => "stored" in line), []);
+    assertEquals(logged(writer), FAILED_AND_BACK);
+    await assertNothingLost(writer, path);
+  },
+);
+
+testFailing(
+  "a checkpoint whose sync of the file has failed is made again, and the log stays until then",
+  "SYNC_FAILS",
+  async (path, env, fails) => {
+    await using writer = startWriter(path, { env, bytes: 400_000 });
+    await writer.line((line) => line.stored === "d5");
+    await Deno.writeTextFile(fails, "");
+    await writer.line(({ message }) => message === "database file not maintained: trying again");
+    // The log is longer than one that was begun anew would be.
+    await writer.line((line) => "stored" in line && Deno.statSync(`${path}-wal`).size > 100e6);
+    assertEquals(timesBegun(path), 0);
+    await Deno.remove(fails);
+    await writer.line((line) => "stored" in line && timesBegun(path) > 0);
+    assertEquals(writer.lines.filter((line) => "refused" in line || "check" in line), [
+      { check: "fine" },
+    ]);
+    await assertNothingLost(writer, path);
+  },
+);
+
+testWith(
+  NEEDS,
+  "an app whose file is damaged takes nothing more, and says so once",
+  () =>
+    withFolder(async (folder) => {
+      const path = `${folder}/a.db`;
+      {
+        await using app = await openOn("SQLite", path);
+        for (let i = 0; i < 50; i++) assertEquals(await app.deliver(`d${i}`), [200, null]);
+      }
+      const whole = await Deno.readFile(path);
+      {
+        await using app = await openOn("SQLite", path);
+        // All but the first page, which a try to write reads. Written by another process, as SQLite's locks want it.
+        const damage = ["if=/dev/urandom", `of=${path}`, "bs=4096", "seek=1", "count=60"];
+        assertEquals((await run("dd", [...damage, "conv=notrunc"])).code, 0);
+        await until(async () => (await app.deliver(crypto.randomUUID()))[0] === 503);
+        // Tries to write the first page come once a second, and do not bring it back.
+        const tried = performance.now() + 2_500;
+        await until(() => performance.now() > tried);
+        assertEquals([await app.isReady(), await app.deliver("new")], [false, REFUSED]);
+        assertEquals(app.lines("file of the database").map(([level]) => level), ["error"]);
+        assertEquals(app.lines("database can be written"), []);
+      }
+      await Deno.remove(`${path}-wal`).catch(() => {});
+      await Deno.writeFile(path, whole);
+      await using app = await openOn("SQLite", path);
+      for (let i = 0; i < 50; i++) assert(await app.events.get(`forge:d${i}`));
+      assertEquals(await app.deliver("new"), [200, null]);
+    }),
+  UNLESS_LINUX,
 );
 
 /** Reads how many bytes a process has written. */

@@ -115,7 +115,11 @@ for (const [name, message, fail] of FAILING) {
     await store.complete(first!, { effects: add("known") });
     if (name.includes("trigger")) return;
     await assertRejects(() => store.complete(second!, { effects: failing }), Error, message);
-    await assertRejects(() => store.checkpoint(second!, "part", failing), Error, message);
+    await assertRejects(
+      () => store.note(second!, { is: "handler", name: "part" }, failing),
+      Error,
+      message,
+    );
     assertEquals(rows("select name from mine"), ["known"]);
     assertEquals((await store.get(second!.record.id))?.progress, undefined);
     assertEquals(await store.complete(second!), true);

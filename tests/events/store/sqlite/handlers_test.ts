@@ -26,8 +26,10 @@ const botOf = () =>
 
 Deno.test("handlers and routes write rows with their events, and read them", async () => {
   const bot = botOf();
-  bot.on("push", async (_event, { settleWith, checkpoint, db }) => {
-    await checkpoint("part", (tx) => tx.prepare("insert into mine values ('part', ?)").run(1));
+  bot.on("push", async (_event, { settleWith, step, db }) => {
+    await step("part", ({ settleWith }) => {
+      settleWith((tx) => tx.prepare("insert into mine values ('part', ?)").run(1));
+    });
     const { value } = db.prepare("select value from mine where name = 'part'").get()!;
     settleWith((tx) => tx.prepare("insert into mine values ('end', ?)").run(Number(value) + 1));
     settleWith((tx) => void tx.exec("update mine set value = value * 10"));
@@ -68,11 +70,13 @@ Deno.test("an effect that fails, or is a promise, fails the attempt of its event
 Deno.test("the types of sqlite() refuse what its transaction refuses", () => {
   typed(() => {
     const bot = botOf();
-    bot.on("push", async (_event, { db, settleWith, checkpoint }) => {
+    bot.on("push", async (_event, { db, settleWith, step }) => {
       // @ts-expect-error: what is added later would be lost.
       settleWith((tx) => Promise.resolve(tx.exec("select 1")));
-      // @ts-expect-error: as above.
-      await checkpoint("part", (tx) => Promise.resolve(tx));
+      await step("part", ({ settleWith }) => {
+        // @ts-expect-error: as above.
+        settleWith((tx) => Promise.resolve(tx));
+      });
       // @ts-expect-error: of a KV.
       settleWith((tx) => tx.set(["a"], 1));
       // @ts-expect-error: the store closes it.

@@ -3,7 +3,7 @@ import { until } from "../../../../dev/harness/until.ts";
 import { withFolder } from "../../../_folder.ts";
 import { byLength } from "../../../_length.ts";
 import { testWith } from "../../../_permissions.ts";
-import { openIn, sized } from "./_open.ts";
+import { openIn, sized, timesBegun } from "./_open.ts";
 
 const MB = 1_000_000;
 
@@ -30,14 +30,6 @@ async function takeIn({ store }: Opened, isOver: () => boolean): Promise<number>
     bytes += 4 * 200_000;
   }
   return bytes;
-}
-
-/** Reads how often a log was begun anew: https://sqlite.org/fileformat2.html#the_write_ahead_log. */
-function timesBegun(path: string): number {
-  using wal = Deno.openSync(`${path}-wal`);
-  const header = new Uint8Array(32);
-  wal.readSync(header);
-  return new DataView(header.buffer).getUint32(12);
 }
 
 testFile(
@@ -95,5 +87,20 @@ testFile(
     assertEquals(opened.lines.map(({ level, message }) => [level, message]), [
       ["warn", "no Worker for the database file: its maintenance holds up the app"],
     ]);
+  },
+);
+
+testFile(
+  "a Worker that is started late opens no other file than the app's",
+  async (opened, path) => {
+    await opened.store.accept(sized("first", 10));
+    await Deno.rename(path, `${path}.elsewhere`);
+    const refusal = "no Worker for the database file: its maintenance holds up the app";
+    await takeIn(opened, () => opened.lines.some(({ message }) => message === refusal));
+    // SQLite would have made the file, and deleted the log.
+    assert(await Deno.stat(`${path}-wal`));
+    await Deno.rename(`${path}.elsewhere`, path);
+    await using again = await openIn(path);
+    assert(await again.store.get("first"));
   },
 );

@@ -1,11 +1,12 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { Lease } from "../../../../events/mod.ts";
 import { claimOne, delivery, later } from "../_events.ts";
+import { noteHandler } from "../_stepping.ts";
 import { recordKey } from "./_keys.ts";
 import { type StoreUnderTest, testStoreInOneProcess } from "./_stores.ts";
 import { changeValue } from "./_values.ts";
 
-/** Notes parts with names of a kind until that is refused, after most of them were noted at once. */
+/** Notes handlers with names of a kind until that is refused, after most of them were noted at once. */
 async function noteAll(
   { kv, store }: StoreUnderTest,
   nameOf: (i: number) => string,
@@ -17,7 +18,7 @@ async function noteAll(
   await changeValue(kv, key, { progress: Array.from({ length: before }, (_, i) => nameOf(i)) });
   let lease = await claimOne(store);
   for (let i = before;; i++) {
-    const noted = await store.checkpoint(lease, nameOf(i)).catch((error) => {
+    const noted = await noteHandler(store, lease, nameOf(i)).catch((error) => {
       assert(error instanceof RangeError);
       assertStringIncludes(error.message, "bytes, over 32768");
     });

@@ -1,0 +1,224 @@
+/**
+ * The steps of an event's handling: what a handler does once, with its result. The record names the steps, and says
+ * when each was stored. The results are cells beside it, since each change of an event writes its record anew. They
+ * are deleted when the event is done, purged, or put back to begin anew.
+ *
+ * @module
+ */
+import { Buffer } from "node:buffer";
+import { createHash } from "node:crypto";
+import { writeLog } from "../../core/mod.ts";
+import { met } from "../../core/check_options.ts";
+import { untilDone } from "../../core/tries.ts";
+import { settle } from "./_settlement.ts";
+import type { CellChange, CellKey } from "./engine.ts";
+import type { EventRecord, EventStep } from "./event_record.ts";
+import { jsonBytes, stepOf, withoutStep } from "./settlement.ts";
+import { findEvent, type StoreCore } from "./store_core.ts";
+
+/** Kind of the cells. */
+const STEP = "step";
+
+/** Largest result, in bytes of its JSON. In Base64 it takes 699,051: the commit of a KV takes 819,200. */
+const MAX_RESULT_BYTES = 524_288;
+
+/** Characters of a result in a cell. In UTF-8 each takes up to three bytes, and a cell takes up to 65,536. */
+const PART_CHARACTERS = 20_000;
+
+/** Longest name in a key, in bytes. A longer one is hashed: a key of a KV takes up to 2,048, and an id up to 1,800. */
+const MAX_KEY_NAME_BYTES = 64;
+
+/** Time after which a result is forgotten that no event has any more, in milliseconds: a wait takes up to a year. */
+const KEPT_MS = 34_560_000_000;
+
+/** Number of cells that are deleted in a commit: the keys of one may take 81,920 bytes in a KV. */
+const AT_ONCE = 25;
+
+/**
+ * A step of an event, as the tools show it.
+ *
+ * @category Event store and worker
+ */
+export interface ListedStep {
+  /** Its name, with that of its handler in front: `push/review`. */
+  readonly name: string;
+  /** The time at which it was stored or, if it is not known how it ended, begun. In milliseconds since the epoch. */
+  readonly at: number;
+  /** True if it has begun, and it is not known how it ended. */
+  readonly isBegun: boolean;
+  /** Its result; undefined if it has none, or that is not kept any more. */
+  readonly result: unknown;
+}
+
+/**
+ * Makes a step, and the cells of its result.
+ *
+ * @param record The record of the event.
+ * @param name The name of the step.
+ * @param json The result as JSON; undefined for none.
+ * @param at The time at which it is stored, milliseconds since the epoch, and the event's run.
+ * @returns The step, and the cells, each with a part of the result.
+ * @throws {RangeError} If the result is too large.
+ */
+export function storedStep(
+  record: Pick<EventRecord, "id" | "run">,
+  name: string,
+  json: string | undefined,
+  { at = 0, run = record.run }: Partial<Pick<EventStep, "at" | "run">> = {},
+): { readonly step: EventStep; readonly cells: readonly CellChange[] } {
+  if (json !== undefined) checkSize(name, json);
+  const parts = partsOf(json);
+  const step = { name, at, run, parts: parts.length || undefined };
+  const cells = parts.map((after, part) => ({
+    key: keyOf(record, step, part),
+    after: storedPart(after),
+    forMs: KEPT_MS,
+  }));
+  return { step, cells };
+}
+
+/**
+ * Reads the result of a step.
+ *
+ * @param core The store.
+ * @param record The record of the event.
+ * @param step The step.
+ * @returns The result as JSON; undefined if it has none; null if it is not kept any more.
+ */
+export async function readResult(
+  { engine }: StoreCore,
+  record: EventRecord,
+  step: EventStep,
+): Promise<string | undefined | null> {
+  const keys = keysOf(record, step);
+  if (keys.length === 0) return undefined;
+  const texts = (await engine.cells(keys)).map(({ value }) => textOf(value));
+  return texts.every((text) => text !== undefined) ? texts.join("") : null;
+}
+
+/** Lists the steps of an event, with their results, in the order in which they were stored. */
+export async function listSteps(core: StoreCore, id: string): Promise<ListedStep[]> {
+  const found = await findEvent(core.engine, id);
+  const record = found?.record;
+  if (!record) return [];
+  return await Promise.all((record.steps ?? []).map(async (step) => {
+    const json = await readResult(core, record, step);
+    const { name, at, isBegun = false } = step;
+    return { name, at, isBegun, result: json ? JSON.parse(json) : undefined };
+  }));
+}
+
+/**
+ * Forgets a step of an event that does not run, so that the next attempt repeats it.
+ *
+ * @param core The store.
+ * @param id The event's id.
+ * @param name The name of the step, with that of its handler.
+ * @returns True if it is forgotten; false if there is none, or the event runs or is done.
+ */
+export async function forgetStep(core: StoreCore, id: string, name: string): Promise<boolean> {
+  return await untilDone(async () => {
+    const found = await findEvent(core.engine, id);
+    if (!found?.record) return false;
+    const step = stepOf(found.record, name);
+    const { state } = found.record;
+    if (!step || state === "running" || state === "done") return false;
+    const cells = deletedCells(found.record, [step]);
+    return await settle(core, found, withoutStep(found.record, name), { cells }) ? true : undefined;
+  });
+}
+
+/**
+ * Deletes the results of a done event's steps in the change that settles it, if they are few: that saves a commit, and
+ * leaves nothing behind if the process dies.
+ *
+ * @param after The record of the settled event.
+ * @returns The cells; undefined if they are to be deleted afterwards.
+ */
+export function resultsToDelete(after: EventRecord): readonly CellChange[] | undefined {
+  const { state, steps } = after;
+  if (state !== "done" || !steps) return undefined;
+  const cells = deletedCells(after, steps);
+  return cells.length <= AT_ONCE ? cells : undefined;
+}
+
+/**
+ * Deletes the results of an event's steps, once it has them no more. If that fails, they are forgotten after a while.
+ *
+ * @param core The store.
+ * @param record The record that has named them.
+ */
+export async function deleteResults(
+  { engine, log }: StoreCore,
+  record: EventRecord,
+): Promise<void> {
+  if (!record.steps) return;
+  try {
+    const cells = deletedCells(record, record.steps);
+    for (let from = 0; from < cells.length; from += AT_ONCE) {
+      await engine.apply({ cells: cells.slice(from, from + AT_ONCE), urgency: "work" });
+    }
+  } catch (error) {
+    writeLog(log, "debug", "results of steps not deleted", { eventId: record.id, error });
+  }
+}
+
+function deletedCells(record: EventRecord, steps: readonly EventStep[]): CellChange[] {
+  return steps.flatMap((step) => keysOf(record, step).map((key) => ({ key, after: null })));
+}
+
+function checkSize(name: string, json: string): void {
+  const bytes = Buffer.byteLength(json);
+  if (bytes <= MAX_RESULT_BYTES) return;
+  throw new RangeError(
+    `Cannot store the step ${
+      met(name)
+    }: its result takes ${bytes} bytes as JSON, over ${MAX_RESULT_BYTES}. ` +
+      "Return less, or where it is kept",
+  );
+}
+
+function partsOf(json: string | undefined): string[] {
+  const parts: string[] = [];
+  for (let rest = json ?? ""; rest !== "";) {
+    // Not between the halves of a surrogate pair.
+    const end = /[\uD800-\uDBFF]/.test(rest.charAt(PART_CHARACTERS - 1))
+      ? PART_CHARACTERS - 1
+      : PART_CHARACTERS;
+    parts.push(rest.slice(0, end));
+    rest = rest.slice(end);
+  }
+  return parts;
+}
+
+/** Makes the value of a part's cell. A cell is JSON, where each quote takes a byte more: then Base64 takes less. */
+function storedPart(part: string): string | readonly [base64: string] {
+  const base64 = Buffer.from(part).toString("base64");
+  return jsonBytes(part) > base64.length ? [base64] : part;
+}
+
+/** Reads a part from the value of its cell; undefined if there is none. */
+function textOf(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  const [base64] = Array.isArray(value) ? value : [];
+  return typeof base64 === "string" ? Buffer.from(base64, "base64").toString() : undefined;
+}
+
+/** Makes the keys of the parts of a result. */
+function keysOf(record: EventRecord, step: EventStep): CellKey[] {
+  return Array.from({ length: step.parts ?? 0 }, (_, part) => keyOf(record, step, part));
+}
+
+/** Makes the key of a part. The run keeps what is being deleted apart from what a later run stores. */
+function keyOf(
+  { id }: Pick<EventRecord, "id">,
+  { name, run = 0 }: EventStep,
+  part: number,
+): CellKey {
+  return [STEP, id, run, shortName(name), part];
+}
+
+function shortName(name: string): string {
+  if (Buffer.byteLength(name) <= MAX_KEY_NAME_BYTES) return name;
+  return createHash("sha256").update(name).digest("base64url");
+}

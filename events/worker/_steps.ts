@@ -1,0 +1,94 @@
+import { met } from "../../core/check_options.ts";
+import { nonJsonPartOf } from "../../core/json_value.ts";
+import type { CellChange } from "../store/engine.ts";
+import type { LeasedProgress } from "./_leased_progress.ts";
+import { GiveUpError } from "./event.ts";
+import type { HandlerRun } from "./handler_run.ts";
+import { NotDoneError, type StepContext, type StepOptions } from "./step.ts";
+
+/** A step that a handler takes. */
+interface Step<T> {
+  readonly name: string;
+  /** Its name in the record, with that of its handler in front. */
+  readonly key: string;
+  readonly fn: (context: StepContext) => T | Promise<T>;
+  readonly options: StepOptions<T> | undefined;
+  /** What is stored with the note that it begins. */
+  readonly cells?: readonly CellChange[] | undefined;
+}
+
+/** What was found out about a step that has begun in an earlier attempt. */
+type Found<T> = { readonly value: T | undefined } | "not happened";
+
+/**
+ * Takes a step, or returns the result that an earlier attempt has stored.
+ *
+ * @param step The step.
+ * @param run Its run, which collects what it adds.
+ * @param progress The changes of the event's record.
+ * @returns The result, as its JSON has it: the same in each attempt.
+ */
+export async function takeStep<T>(
+  step: Step<T>,
+  run: HandlerRun,
+  progress: LeasedProgress,
+): Promise<T> {
+  const { key, options: { unknown } = {} } = step;
+  const known = progress.step(key);
+  if (known && !known.isBegun) {
+    const json = await progress.result(key);
+    if (json !== null) return valueOf(json) as T;
+    // Its result is not kept any more. A step that is noted would not be stored again.
+    await progress.note({ part: { is: "not_begun", name: key } });
+  }
+  const found = known?.isBegun ? await lookFor(step, run) : "not happened";
+  if (found !== "not happened") return await stored(step, found.value, run);
+  if (unknown !== undefined && !known?.isBegun) {
+    await progress.note({ part: { is: "begun", name: key }, added: { cells: step.cells } });
+  }
+  let value: T | undefined;
+  try {
+    await run.run(async () => value = await step.fn(run.stepContext()));
+  } catch (error) {
+    if (unknown !== undefined && error instanceof NotDoneError) {
+      await progress.note({ part: { is: "not_begun", name: key } });
+    }
+    throw error;
+  }
+  return await stored(step, value, run);
+}
+
+/** Finds out, as the step says, whether it has happened in an earlier attempt. */
+async function lookFor<T>(
+  { name, options: { unknown } = {} }: Step<T>,
+  run: HandlerRun,
+): Promise<Found<T>> {
+  if (unknown === "skip") return { value: undefined };
+  if (unknown === "fail") throw new GiveUpError(`unknown outcome of step '${name}'`);
+  if (typeof unknown !== "function") return "not happened";
+  const value = await unknown({ signal: run.limits.signal });
+  return value === undefined ? "not happened" : { value };
+}
+
+/** Stores the result of a step, and what the step has added. */
+async function stored<T>(
+  { name }: Step<T>,
+  value: T | undefined,
+  run: HandlerRun,
+): Promise<T> {
+  const json = value === undefined ? undefined : jsonOf(name, value);
+  await run.noteStep(json);
+  return valueOf(json) as T;
+}
+
+function jsonOf(name: string, value: unknown): string {
+  const wrong = nonJsonPartOf(value, "result");
+  if (wrong === undefined) return JSON.stringify(value);
+  throw new TypeError(
+    `Cannot store the step ${met(name)}: its result must be JSON, and ${wrong}`,
+  );
+}
+
+function valueOf(json: string | undefined): unknown {
+  return json === undefined ? undefined : JSON.parse(json);
+}

@@ -1,0 +1,91 @@
+import {
+  checkFunction,
+  checkOptions,
+  met,
+  type OptionCheck,
+  wholeNumber,
+} from "../../core/check_options.ts";
+import { MAX_TIMEOUT_MS } from "../store/waits.ts";
+import { checkName, checkUnknown, type StepContext, type StepOptions } from "./step.ts";
+
+/** Largest number of senders who may answer. */
+const MAX_SENDERS = 1_000;
+
+/**
+ * Options of {@linkcode HandlerContext.ask}.
+ *
+ * @category Flows
+ */
+export interface AskOptions extends StepOptions {
+  /**
+   * The ids of the senders who may answer.
+   *
+   * @default {undefined} Everybody who gets the name.
+   */
+  readonly by?: readonly number[] | undefined;
+  /**
+   * Longest time to wait, in milliseconds: from 1 to 31,536,000,000, which is a year.
+   *
+   * @default {604_800_000} 7 days.
+   */
+  readonly timeoutMs?: number | undefined;
+}
+
+/**
+ * The answer to a question.
+ *
+ * @typeParam TValue The value.
+ * @category Flows
+ */
+export type Answer<TValue = unknown> =
+  | {
+    /** The value. */
+    readonly value: TValue;
+    /** The id of the sender who has answered; undefined if the tool has, or it is not known. */
+    readonly by: number | undefined;
+    /** False: it was answered. */
+    readonly timedOut: false;
+  }
+  | {
+    /** No value. */
+    readonly value: undefined;
+    /** Nobody. */
+    readonly by: undefined;
+    /** True: the time has passed. */
+    readonly timedOut: true;
+  };
+
+/**
+ * Asks a question, see {@linkcode HandlerContext.ask}.
+ *
+ * @typeParam TTx What the functions of `settleWith` get.
+ * @category Flows
+ */
+export type Ask<TTx = unknown> = <TValue = unknown>(
+  name: string,
+  send: (name: string, context: StepContext<TTx>) => unknown,
+  options?: AskOptions,
+) => Promise<Answer<TValue>>;
+
+const checkSenders: OptionCheck = (doing, name, value) => {
+  const isList = Array.isArray(value) && value.length <= MAX_SENDERS &&
+    value.every(Number.isSafeInteger);
+  if (isList) return;
+  throw new TypeError(
+    `Cannot ${doing}: '${name}' must be a list of up to ${MAX_SENDERS} ids of senders, got ${
+      met(value)
+    }`,
+  );
+};
+
+/** Checks a question before it is asked. */
+export function checkQuestion(name: unknown, send: unknown, options: unknown): void {
+  checkName("ask", name);
+  const doing = `ask ${met(name)}`;
+  checkFunction(doing, "send", send);
+  checkOptions(doing, options ?? {}, {
+    by: checkSenders,
+    timeoutMs: wholeNumber({ max: MAX_TIMEOUT_MS }),
+    unknown: checkUnknown,
+  });
+}

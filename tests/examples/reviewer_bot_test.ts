@@ -1,0 +1,93 @@
+import { assertEquals } from "@std/assert";
+import { bot } from "../../examples/reviewer_bot.ts";
+import { forgeDelivery, startTestBot, type TestBot } from "../../testing/mod.ts";
+import { testWith } from "../_permissions.ts";
+import { type ApiCall, startStandIn } from "./_stand_in.ts";
+
+/** Calls of the bot, without the host: the diff, the model, the comment, the label and the chat. */
+const ALL = ["GET /pulls/7", "POST /model", "POST /comments", "POST /labels", "POST /chat"];
+
+const nameOf = ({ method, path }: ApiCall) =>
+  `${method} ${path.replace("/repos/octo/app", "").replace("/issues/7", "").replace(/\?.*/, "")}`;
+
+/**
+ * Hands a pull request to the bot, whose API fails once.
+ *
+ * @param failing The call that fails.
+ * @param isDone True if it has had its effect before it fails.
+ */
+async function reviewed(action: string, failing?: string, isDone = false) {
+  const comments: object[] = [];
+  let isOver = false;
+  await using api = startStandIn((call) => {
+    const isFailing = !isOver && nameOf(call) === failing;
+    isOver ||= isFailing;
+    if (isFailing && !isDone) return new Response(null, { status: 502 });
+    const answer = answerTo(call, comments);
+    return isFailing ? new Response(null, { status: 502 }) : answer;
+  });
+  const env = {
+    ...{ GITHUB_TOKEN: "t", GITHUB_API_URL: api.url, MODEL: "small", MODEL_KEY: "k" },
+    ...{ MODEL_URL: `${api.url}/model`, CHAT_URL: `${api.url}/chat` },
+  };
+  await using test = await startTestBot(bot, { env });
+  const state = await deliver(test, action);
+  return { state, comments, calls: api.calls.map(nameOf), chat: api.calls.at(-1)?.body?.text };
+}
+
+function answerTo(call: ApiCall, comments: object[]): Response | undefined {
+  const name = nameOf(call);
+  if (name === "GET /pulls/7") return new Response("diff --git a/x b/x");
+  if (name === "POST /model") {
+    return Response.json({ choices: [{ message: { content: call.body.messages[0].content } }] });
+  }
+  if (name === "GET /comments") return Response.json(comments);
+  if (name !== "POST /comments") return undefined;
+  const comment = { html_url: "https://example.com/c1", body: call.body.body };
+  comments.push(comment);
+  return Response.json(comment, { status: 201 });
+}
+
+async function deliver(test: TestBot, action: string): Promise<string | undefined> {
+  const pull_request = { title: "Faster", updated_at: "2026-01-01T00:00:00Z" };
+  const repository = { id: 1, full_name: "octo/app", name: "app", owner: { login: "octo" } };
+  const payload = { action, number: 7, pull_request, repository };
+  const delivery = forgeDelivery("pull_request", payload);
+  const { event } = await test.deliver(delivery, { expectFailure: true });
+  await test.advance(2_000);
+  return (await test.store.get(event!.id))?.outcome ?? undefined;
+}
+
+for (const action of ["opened", "synchronize"]) {
+  testWith(
+    ["net"],
+    `examples/reviewer_bot.ts reviews a pull request that is ${action}`,
+    async () => {
+      const { state, calls, comments, chat } = await reviewed(action);
+      assertEquals([state, calls, comments.length], ["handled", ALL, 1]);
+      assertEquals(chat, "Faster: https://example.com/c1");
+    },
+  );
+}
+
+testWith(["net"], "examples/reviewer_bot.ts leaves other actions alone", async () => {
+  assertEquals((await reviewed("closed")).calls, []);
+});
+
+for (const [isDone, more] of [[false, ["POST /comments"]], [true, []]] as const) {
+  const name = `comments once, and pays once, if a comment ${isDone ? "was made" : "fails"}`;
+  testWith(["net"], `examples/reviewer_bot.ts ${name}`, async () => {
+    const { state, calls, comments } = await reviewed("opened", "POST /comments", isDone);
+    assertEquals([state, comments.length], ["handled", 1]);
+    assertEquals(calls, [...ALL.slice(0, 3), "GET /comments", ...more, ...ALL.slice(3)]);
+  });
+}
+
+testWith(
+  ["net"],
+  "examples/reviewer_bot.ts repeats only the summary if the chat fails",
+  async () => {
+    const { state, calls } = await reviewed("opened", "POST /chat");
+    assertEquals([state, calls], ["handled", [...ALL, "POST /labels", "POST /chat"]]);
+  },
+);
