@@ -33,6 +33,7 @@ export {
 } from "./stored_state.ts";
 export type {
   CommitEffects,
+  EffectsResult,
   EventStore,
   HandledPart,
   NoteOptions,

@@ -1,5 +1,5 @@
 import { RefusedError } from "./_change.ts";
-import type { Transaction } from "./_connections.ts";
+import { sqlStateOf, type Transaction } from "./_connections.ts";
 import type { PgClient } from "./_pool.ts";
 
 /**
@@ -33,10 +33,17 @@ export type PostgresReader = PostgresTx;
 const ENDING =
   /^(?:\s|--[^\n]*\n|\/\*[^]*?\*\/)*(?:begin|start|commit|end|abort|prepare\s+transaction|rollback(?!\s+(?:work\s+|transaction\s+)?to\b))\b/i;
 
+/** Code of Postgres for a statement after one that has failed. */
+const IN_FAILED_TRANSACTION = "25P02";
+
 /** A transaction that a function writes in. */
 export class HandlersTransaction implements PostgresTx {
   readonly #client: PgClient;
   #hasEnded = false;
+  /** Statements that have not been answered. */
+  readonly #running = new Set<Promise<unknown>>();
+  /** The error of the first statement that failed: it fails the transaction, unless a savepoint is there. */
+  #failure: { readonly error: unknown } | undefined;
 
   private constructor(client: PgClient) {
     this.#client = client;
@@ -56,21 +63,41 @@ export class HandlersTransaction implements PostgresTx {
     await tx.all("select set_config('edge_base.mark', $1, true)", mark);
     try {
       const result = await work(handlers);
+      await Promise.allSettled(handlers.#running);
       const [found] = await tx.all<{ mark: string | null }>(
         "select current_setting('edge_base.mark', true) as mark",
       );
       if (found?.mark === mark) return result;
       throw new TypeError("A statement has ended the transaction, which the store begins and ends");
-    } catch (error) {
+    } catch (thrown) {
+      // Of a statement that nobody has awaited the next one tells only that it is too late.
+      const isLate = sqlStateOf(thrown) === IN_FAILED_TRANSACTION;
+      const error = isLate && handlers.#failure ? handlers.#failure.error : thrown;
       throw new RefusedError({ ok: false, why: "effects", error });
     } finally {
       handlers.#hasEnded = true;
     }
   }
 
-  async query<TRow>(
+  query<TRow>(
     text: string,
     values: readonly unknown[] = [],
+  ): Promise<{ readonly rows: TRow[]; readonly rowCount: number | null }> {
+    const running = this.#query<TRow>(text, values);
+    this.#running.add(running);
+    running.then(
+      () => this.#running.delete(running),
+      (error) => {
+        this.#failure ??= { error };
+        this.#running.delete(running);
+      },
+    );
+    return running;
+  }
+
+  async #query<TRow>(
+    text: string,
+    values: readonly unknown[],
   ): Promise<{ readonly rows: TRow[]; readonly rowCount: number | null }> {
     if (this.#hasEnded) throw new TypeError("Cannot run the statement: the transaction has ended");
     if (ENDING.test(text)) {

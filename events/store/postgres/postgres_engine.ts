@@ -52,6 +52,7 @@ export function openPostgresEngine(
     notifier: "poll",
     pollMs: POLL_MS,
     limits: LIMITS,
+    awaitsEffects: true,
     reader,
     place,
     now,

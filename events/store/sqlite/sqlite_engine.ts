@@ -78,7 +78,12 @@ export function openSqliteEngine(
     transact: (make) =>
       commits.run({
         isIntake: false,
-        run: () => makeTransaction(db, make, { now: now(), version: newVersion(), guard }),
+        run: () =>
+          makeTransaction(db, make as (tx: SqliteTx) => Change, {
+            now: now(),
+            version: newVersion(),
+            guard,
+          }),
         failed: refusedByEffects,
       }),
     ...readingEvents(db, now),

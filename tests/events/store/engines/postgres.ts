@@ -178,8 +178,8 @@ function effectsAt(address: Address): HandlerEffects {
       asEffects((tx) => tx.query(`${upsert} excluded.value`, [name, json(value)])),
     add: (name, value) => asEffects((tx) => tx.query(`${upsert} ${sum}`, [name, json(value)])),
     create: (name, value) => asEffects((tx) => tx.query(insert, [name, json(value)])),
-    refused: () => asEffects(() => Promise.reject(new Error("refused by the handler"))),
-    refusal: "refused by the handler",
+    refused: () => asEffects((tx) => tx.query("select 1 / 0")),
+    refusal: "division by zero",
     get: (name) => at(address, (db) => valueOf(db, name)),
     all: (beginning) => at(address, (db) => valuesOf(db, beginning)),
   };
@@ -226,6 +226,7 @@ async function contentsIn(db: Session): Promise<Contents> {
     payloads: await count(
       "(select id from @payload union select id from @event where body is not null) as known",
     ),
+    results: await cells("step"),
     uploads: await count("@payload where uploaded_at is not null"),
     kept: { payloads: await cells("kept"), bytes: sum?.total ?? 0 },
     others,
