@@ -205,7 +205,8 @@ export class Commits {
   async #checkBefore(tx: Transaction, change: Change): Promise<void> {
     const needs = needsOf([change], noneMet());
     const set = await WorkingSet.read(tx, needs, { now: this.#now(), isLocking: false });
-    const refused = new ChangeMaking(set, change, "", new Set()).check();
+    // Only while they run may the event change.
+    const refused = new ChangeMaking(set, { ...change, turn: undefined }, "", new Set()).check();
     if (refused) throw new RefusedError(refused);
   }
 

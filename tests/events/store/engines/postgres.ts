@@ -35,6 +35,9 @@ const EFFECTS = "create table if not exists @effect (name text primary key, valu
 /** The number of connections for handlers' transactions. */
 const CONNECTIONS = 3;
 
+/** The clock, which tests turn. The server's stays as it is. */
+const TURNED = () => Date.now();
+
 /** The URL of the server of the tests of a file. */
 let urlOfFile: (() => { readonly url: string }) | undefined;
 
@@ -85,7 +88,7 @@ export const POSTGRES: EngineUnderTest<PostgresPlace> = {
     };
   },
   async openFailing(place, fault, options = {}) {
-    const engine = openPostgresEngine(await place.openDatabase());
+    const engine = openPostgresEngine(await place.openDatabase(), TURNED);
     let isArmed = false;
     const failingOnce = <T, A>(method: (argument: A) => Promise<T>) => async (argument: A) => {
       const isMeant = isArmed;
@@ -110,7 +113,7 @@ function open({ url, schema }: Address): Promise<OpenDatabase> {
 }
 
 function storeIn(database: OpenDatabase, options: EventStoreOptions) {
-  return createEventStore(openPostgresEngine(database), own(options));
+  return createEventStore(openPostgresEngine(database, TURNED), own(options));
 }
 
 /** The options of a store that are not about its place. */
