@@ -7,7 +7,7 @@ export type PgValue = string | number | boolean | null | Uint8Array;
 export type PgRow = Record<string, unknown>;
 
 /** The number of connections for the store itself: intake, work, reading, and one that may be slow. */
-const STORE_CONNECTIONS = 4;
+const STORE_CONNECTIONS = 5;
 
 /** Object identifiers of types, from Postgres' catalog `pg_type.dat`. */
 const [BOOL, BYTEA, INT8, INT4, FLOAT8] = [16, 17, 20, 23, 701] as const;
@@ -46,13 +46,13 @@ export interface Transaction extends Session {
 /** The connections of a process to a database. */
 export class Connections implements Session {
   readonly #store: Pool;
-  readonly #effects: Pool;
+  readonly #handlers: Pool;
   readonly #schema: string;
   readonly #statements = new Map<string, string>();
 
-  private constructor(store: Pool, effects: Pool, schema: string) {
+  private constructor(store: Pool, handlers: Pool, schema: string) {
     this.#store = store;
-    this.#effects = effects;
+    this.#handlers = handlers;
     this.#schema = schema;
   }
 
@@ -60,15 +60,14 @@ export class Connections implements Session {
    * Makes the connections. None is opened before it is used.
    *
    * @param settings The settings of the client.
-   * @param schema The schema of the store's tables.
-   * @param effects The largest number of connections for handlers' transactions.
+   * @param options The schema of the store's tables, and the largest number of connections for handlers' transactions.
    */
   static async to(
     settings: PgSettings,
-    { schema, effects }: { readonly schema: string; readonly effects: number },
+    { schema, handlers }: { readonly schema: string; readonly handlers: number },
   ): Promise<Connections> {
-    const [store, handlers] = await Pool.ofEach(settings, [STORE_CONNECTIONS, effects]);
-    return new Connections(store!, handlers!, schema);
+    const pools = await Pool.ofEach(settings, [STORE_CONNECTIONS, handlers]);
+    return new Connections(pools[0]!, pools[1]!, schema);
   }
 
   /** The schema, as an identifier in a statement. */
@@ -86,7 +85,7 @@ export class Connections implements Session {
 
   /** Runs a statement of somebody else, which can only read. Returns its rows. */
   async read<T>(text: string, values: readonly PgValue[]): Promise<T[]> {
-    return await this.#with(this.#effects, async (session) => {
+    return await this.#with(this.#handlers, async (session) => {
       await session.script("begin isolation level read committed, read only");
       try {
         return (await session.client.query({ text, values })).rows as T[];
@@ -109,7 +108,7 @@ export class Connections implements Session {
     work: (tx: Transaction) => Promise<T>,
     { isHandlers = false }: { readonly isHandlers?: boolean } = {},
   ): Promise<T> {
-    return await this.#with(isHandlers ? this.#effects : this.#store, async (session) => {
+    return await this.#with(isHandlers ? this.#handlers : this.#store, async (session) => {
       await session.script("begin isolation level read committed");
       try {
         const result = await work(session);
@@ -124,7 +123,7 @@ export class Connections implements Session {
 
   /** Closes them, once nobody uses them any more. */
   async close(): Promise<void> {
-    await Promise.all([this.#store.close(), this.#effects.close()]);
+    await Promise.all([this.#store.close(), this.#handlers.close()]);
   }
 
   /** Runs a statement that is a transaction by itself. */

@@ -1,7 +1,7 @@
 import { ClosedError } from "../engine.ts";
-import { Connections, type PgValue } from "./_connections.ts";
+import { Connections, type PgValue, type Session } from "./_connections.ts";
 import type { PgSettings } from "./_pool.ts";
-import { bringToLayout } from "./_schema.ts";
+import { bringToLayout, layoutOf, lockSchema } from "./_schema.ts";
 import type { PostgresReader } from "./_tx.ts";
 
 /** A place of events, for all who have opened it in this process. */
@@ -21,7 +21,13 @@ export interface OpenDatabaseOptions {
   /** Name of the schema. */
   readonly schema: string;
   /** The largest number of connections for handlers' transactions. */
-  readonly effects: number;
+  readonly handlers: number;
+  /**
+   * False if the tables of a store must be there already.
+   *
+   * @default {true}
+   */
+  readonly mayBeEmpty?: boolean | undefined;
 }
 
 /** A Postgres database that is open, with the tables of a store in one of its schemas. */
@@ -64,12 +70,15 @@ export class OpenDatabase {
    */
   static async open(
     settings: PgSettings,
-    { schema, effects }: OpenDatabaseOptions,
+    { schema, handlers, mayBeEmpty = true }: OpenDatabaseOptions,
   ): Promise<OpenDatabase> {
-    const db = await Connections.to(settings, { schema: `"${schema}"`, effects });
+    const db = await Connections.to(settings, { schema: `"${schema}"`, handlers });
     try {
+      if (!mayBeEmpty && await layoutOf(db) === 0) {
+        throw new Error("there is no event store in it");
+      }
       await bringToLayout(db);
-      const key = JSON.stringify([settings.connectionString, settings.host, settings.port, schema]);
+      const key = JSON.stringify([settings.host, settings.port, settings.database, schema]);
       const database = new OpenDatabase(db, key);
       await database.#askClock();
       return database;
@@ -78,6 +87,9 @@ export class OpenDatabase {
       throw error;
     }
   }
+
+  /** Lets one process after the other change what is in the schema beside events, until its transaction ends. */
+  readonly lock = (tx: Session): Promise<void> => lockSchema(tx, this.db.schema);
 
   /** Returns the time by the server's clock, milliseconds since the epoch. */
   now(): number {

@@ -5,7 +5,6 @@ const CONNECT_MS = 10_000;
 
 /** Settings of the connections, as `npm:pg` takes them. */
 export interface PgSettings {
-  readonly connectionString?: string | undefined;
   readonly host?: string | undefined;
   readonly port?: number | undefined;
   readonly user?: string | undefined;
@@ -58,7 +57,12 @@ export class Pool {
    */
   static async ofEach(settings: PgSettings, numbers: readonly number[]): Promise<Pool[]> {
     const { default: { Client } } = await import("pg");
-    const options = { ...settings, connectionTimeoutMillis: CONNECT_MS, keepAlive: true };
+    const options = {
+      ...{ application_name: "edge-base", sslnegotiation: "postgres", ...settings },
+      // Without a password the client would look for one in a file.
+      password: () => settings.password ?? "",
+      ...{ connectionTimeoutMillis: CONNECT_MS, keepAlive: true },
+    };
     const connect = () => new Client(options) as unknown as PgClient;
     return numbers.map((max) => new Pool(connect, max));
   }

@@ -144,7 +144,7 @@ async function readNotes(db: Session): Promise<{ name: string; value: string }[]
 export async function bringToLayout(db: Connections, layouts = LAYOUTS): Promise<void> {
   if (await layoutOf(db, layouts) >= layouts.length) return;
   await db.transaction(async (tx) => {
-    await tx.all("select pg_advisory_xact_lock(hashtextextended($1, 0))", LOCK + db.schema);
+    await lockSchema(tx, db.schema);
     const [{ is_there: isThere }] = await tx.all(
       "select to_regclass($1) is not null as is_there",
       `${db.schema}.layout`,
@@ -161,6 +161,11 @@ export async function bringToLayout(db: Connections, layouts = LAYOUTS): Promise
 
 /** Beginning of the name of the lock that is held while a schema is changed. */
 const LOCK = "edge-base ";
+
+/** Locks a schema against others that lock it, until the transaction ends. */
+export async function lockSchema(tx: Session, schema: string): Promise<void> {
+  await tx.all("select pg_advisory_xact_lock(hashtextextended($1, 0))", LOCK + schema);
+}
 
 /**
  * Makes the statements that bring a schema from a layout to the latest one, for people whose app may not run them.

@@ -3,6 +3,7 @@ import { encodeCellKey } from "../../../../events/store/cell_key.ts";
 import { createEventStore } from "../../../../events/store/open_store.ts";
 import { OpenDatabase } from "../../../../events/store/postgres/_open_database.ts";
 import { Connections, type Session } from "../../../../events/store/postgres/_connections.ts";
+import { addressIn } from "../../../../events/store/postgres/_settings.ts";
 import type { PostgresTx } from "../../../../events/store/postgres/_tx.ts";
 import { openPostgresEngine } from "../../../../events/store/postgres/postgres_engine.ts";
 import { perFile } from "../../../_per_file.ts";
@@ -109,7 +110,7 @@ export const POSTGRES: EngineUnderTest<PostgresPlace> = {
 };
 
 function open({ url, schema }: Address): Promise<OpenDatabase> {
-  return OpenDatabase.open({ connectionString: url }, { schema, effects: CONNECTIONS });
+  return OpenDatabase.open(addressIn(url).settings, { schema, handlers: CONNECTIONS });
 }
 
 function storeIn(database: OpenDatabase, options: EventStoreOptions) {
@@ -155,9 +156,9 @@ async function openPlace(): Promise<PostgresPlace> {
 
 /** Opens a schema for a moment, as another program does. */
 async function at<T>(address: Address, use: (db: Session) => Promise<T>): Promise<T> {
-  const db = await Connections.to({ connectionString: address.url }, {
+  const db = await Connections.to(addressIn(address.url).settings, {
     schema: `"${address.schema}"`,
-    effects: 1,
+    handlers: 1,
   });
   try {
     return await use(db);
