@@ -99,7 +99,7 @@ export function testAging(
     testWith(engine.kinds[0].needs, `${name} [${engine.name}]`, async () => {
       await using place = await engine.openAging!();
       await fn({ store: await place.open(options), place });
-    }, missingIn(engine, engine.kinds[0], "openAging") ?? prepare(engine.kinds[0]));
+    }, missingIn(engine, engine.kinds[0], "openAging"));
   }
 }
 
@@ -170,12 +170,6 @@ function missingIn<TPlace extends Place>(
   act: Act | undefined,
 ): string | undefined {
   return act && !engine[act] ? `${engine.name} has no ${act}` : kind.missing;
-}
-
-/** Prepares a kind of places for the tests of a file. Returns the reason if it cannot be used. */
-export function prepare<TPlace extends Place>(kind: PlaceKind<TPlace>): string | undefined {
-  if (!kind.missing && isGranted(kind.needs)) kind.prepare?.();
-  return kind.missing;
 }
 
 /** Opens an empty store in a place of the quickest kind. */

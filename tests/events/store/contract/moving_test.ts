@@ -11,7 +11,7 @@ import { park } from "../_parking.ts";
 import { repairGroups, repairTimes } from "../_tidying.ts";
 import type { EngineUnderTest } from "../engines/_engine.ts";
 import { ENGINES } from "../engines/mod.ts";
-import { openStore, prepare } from "./_contract.ts";
+import { openStore } from "./_contract.ts";
 
 const OPTIONS = { log: () => {}, keepPayloads: { forMs: 604_800_000, maxBytes: 10_000_000 } };
 
@@ -28,7 +28,7 @@ function testPairs(
   for (const from of ENGINES) {
     for (const to of ENGINES.filter((each) => each !== from)) {
       const needs = [...from.kinds[0].needs, ...to.kinds[0].needs];
-      const missing = prepare(from.kinds[0]) ?? prepare(to.kinds[0]);
+      const missing = from.kinds[0].missing ?? to.kinds[0].missing;
       testWith(needs, `${name} [${from.name} to ${to.name}]`, () => fn(from, to), missing);
     }
   }

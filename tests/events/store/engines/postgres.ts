@@ -6,7 +6,7 @@ import { Connections, type Session } from "../../../../events/store/postgres/_co
 import { addressIn } from "../../../../events/store/postgres/_settings.ts";
 import type { PostgresTx } from "../../../../events/store/postgres/_tx.ts";
 import { openPostgresEngine } from "../../../../events/store/postgres/postgres_engine.ts";
-import { perFile } from "../../../_per_file.ts";
+import { simulatePostgres } from "../../worker/_simulated_postgres.ts";
 import { POSTGRES_MISSING, postgresPath, sharedPostgres } from "../postgres/_server.ts";
 import type {
   Contents,
@@ -39,18 +39,10 @@ const CONNECTIONS = 3;
 /** The clock, which tests turn. The server's stays as it is. */
 const TURNED = () => Date.now();
 
-/** The URL of the server of the tests of a file. */
-let urlOfFile: (() => { readonly url: string }) | undefined;
-
 const inSchema = (more: Partial<PlaceKind<PostgresPlace>> = {}): PlaceKind<PostgresPlace> => ({
   name: "schema",
   needs: ["read", "write", "net", "run", "env"],
   missing: postgresPath() === undefined ? POSTGRES_MISSING : undefined,
-  prepare: () =>
-    void (urlOfFile ??= perFile(async () => ({
-      url: await sharedPostgres(),
-      [Symbol.asyncDispose]: () => Promise.resolve(),
-    }))),
   open: openPlace,
   ...more,
 });
@@ -62,7 +54,6 @@ export const POSTGRES: EngineUnderTest<PostgresPlace> = {
   name: "postgres",
   kinds: [inSchema(), BY_TWO],
   shared: inSchema(),
-  remote: inSchema(),
   async openAt(text, options) {
     const address: Address = JSON.parse(text);
     const database = await open(address);
@@ -106,7 +97,13 @@ export const POSTGRES: EngineUnderTest<PostgresPlace> = {
     };
     return { store: createEventStore(failing, own(options)), arm: () => void (isArmed = true) };
   },
-  openSimulated: () => Promise.reject(new Error("Cannot simulate a server")),
+  async openSimulated(simulation) {
+    const place = await openPlace();
+    const { schema }: Address = JSON.parse(place.address);
+    const database = await place.openDatabase();
+    const end = () => place[Symbol.asyncDispose]();
+    return await simulatePostgres({ database, schema, [Symbol.asyncDispose]: end }, simulation);
+  },
 };
 
 function open({ url, schema }: Address): Promise<OpenDatabase> {
@@ -123,8 +120,9 @@ function own({ retentionMs, keepPayloads, log }: EventStoreOptions) {
 }
 
 async function openPlace(): Promise<PostgresPlace> {
-  const { url } = urlOfFile!();
-  const schema = `place_${crypto.randomUUID().replaceAll("-", "")}`;
+  const url = await sharedPostgres();
+  // A simulation makes the same UUIDs each time.
+  const schema = `place_${crypto.getRandomValues(new Uint8Array(16)).toHex()}`;
   const address: Address = { url, schema };
   const databases: OpenDatabase[] = [];
   const schemas = new Set<string>();

@@ -51,12 +51,10 @@ export async function sharedPostgres(): Promise<string> {
   }
   const { url, pid } = await startServer(folder);
   // A process cannot end what it has started once it has been killed.
-  const script =
-    'while kill -0 "$1" 2>/dev/null; do sleep 0.3; done; kill -INT "$2"; sleep 1; rm -rf "$3"';
-  new Deno.Command("sh", {
-    args: ["-c", script, "sh", String(Deno.pid), String(pid), folder],
-    ...{ stdin: "null", stdout: "null", stderr: "null" },
-  }).spawn().unref();
+  await inBackground(
+    'while kill -0 "$1" 2>/dev/null; do sleep 0.3; done; kill -INT "$2"; sleep 1; rm -rf "$3"',
+    [String(Deno.pid), String(pid), folder],
+  );
   await Deno.writeTextFile(`${ready}.new`, url);
   await Deno.rename(`${ready}.new`, ready);
   return url;
@@ -72,27 +70,44 @@ async function startServer(folder: string): Promise<Server> {
   const bin = postgresPath()!;
   const user = await owner(folder);
   const data = `${folder}/data`;
-  const options = { ...user, stdin: "null", stdout: "null", stderr: "null", cwd: "/" } as const;
   const { success } = await new Deno.Command(`${bin}/initdb`, {
-    ...options,
+    ...user,
     args: ["-D", data, "-U", "tests", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
+    ...{ stdin: "null", stdout: "null", stderr: "null", cwd: "/" },
   }).output();
   if (!success) throw new Error("Cannot make a database: initdb has failed");
   const port = freePort();
-  const server = new Deno.Command(`${bin}/postgres`, {
-    ...options,
-    args: [
-      ...["-D", data, "-p", String(port), "-k", folder, "-h", "127.0.0.1"],
-      ...SETTINGS.flatMap((setting) => ["-c", setting]),
-    ],
-  }).spawn();
-  server.unref();
+  const pid = await inBackground('exec "$@"', [
+    ...[`${bin}/postgres`, "-D", data, "-p", String(port), "-k", folder, "-h", "127.0.0.1"],
+    ...SETTINGS.flatMap((setting) => ["-c", setting]),
+  ], user);
   await until(() => listens(port), START_TIMEOUT_MS);
-  return { url: `postgres://tests@127.0.0.1:${port}/postgres`, pid: server.pid };
+  return { url: `postgres://tests@127.0.0.1:${port}/postgres`, pid };
+}
+
+/** Runs a script that goes on: nothing of it is open in this process, where a test may have started it. */
+async function inBackground(
+  script: string,
+  args: readonly string[],
+  user: User = {},
+): Promise<number> {
+  const whole = `sh -c "$0" sh "$@" </dev/null >/dev/null 2>&1 & echo $!`;
+  const { stdout } = await new Deno.Command("sh", {
+    ...user,
+    args: ["-c", whole, script, ...args],
+    ...{ stdin: "null", stderr: "null", cwd: "/" },
+  }).output();
+  return Number(new TextDecoder().decode(stdout));
+}
+
+/** A user, by its numbers; nothing for the one who runs the tests. */
+interface User {
+  readonly uid?: number;
+  readonly gid?: number;
 }
 
 /** Gives a folder to a user who may run a server. */
-async function owner(folder: string): Promise<{ readonly uid?: number; readonly gid?: number }> {
+async function owner(folder: string): Promise<User> {
   const { uid: own } = await Deno.stat(folder);
   if (own !== 0) return {};
   const users = (await Deno.readTextFile("/etc/passwd")).split("\n").map((line) => line.split(":"));

@@ -3,20 +3,11 @@ import { defineApp, forge, openApp } from "../../../../mod.ts";
 import { postgres } from "../../../../events/store/postgres/mod.ts";
 import { existingPostgres } from "../../../../events/store/postgres/postgres_store.ts";
 import { freePort } from "../../../../dev/harness/free_port.ts";
-import { perFile } from "../../../_per_file.ts";
-import { isGranted, testWith } from "../../../_permissions.ts";
+import { testWith } from "../../../_permissions.ts";
 import { POSTGRES } from "../engines/postgres.ts";
 import { sharedPostgres } from "./_server.ts";
 
 const { needs, missing } = POSTGRES.kinds[0];
-
-let server: (() => { readonly url: string }) | undefined;
-if (!missing && isGranted(needs)) {
-  server = perFile(async () => ({
-    url: await sharedPostgres(),
-    [Symbol.asyncDispose]: () => Promise.resolve(),
-  }));
-}
 
 const log = () => {};
 const FORGE_WEBHOOK_SECRET = "It's a Secret to Everybody, of 32 characters";
@@ -34,7 +25,7 @@ async function openOn(url: string, schema = newSchema(), name = "bot") {
 const newSchema = () => `app_${crypto.randomUUID().replaceAll("-", "")}`;
 
 testWith(needs, "postgres() opens the database of DATABASE_URL, and makes its schema", async () => {
-  const { app, schema } = await openOn(server!().url);
+  const { app, schema } = await openOn(await sharedPostgres());
   await using _app = app;
   await app.store.emit("jobs", "made", { n: 1 });
   const sql = `select id, type from ${schema}.event`;
@@ -43,7 +34,7 @@ testWith(needs, "postgres() opens the database of DATABASE_URL, and makes its sc
 }, missing);
 
 testWith(needs, "postgres() reads the variables of psql", async () => {
-  const { hostname, port } = new URL(server!().url);
+  const { hostname, port } = new URL(await sharedPostgres());
   const store = postgres({ schema: newSchema() });
   await using app = await openApp(defineApp({ name: "bot", platform: forge(), store }), {
     env: {
@@ -58,7 +49,7 @@ testWith(needs, "postgres() reads the variables of psql", async () => {
 testWith(needs, "processes that start at the same time make the tables once", async () => {
   const schema = newSchema();
   const opened = await Promise.all(
-    Array.from({ length: 20 }, () => openOn(server!().url, schema)),
+    Array.from({ length: 20 }, async () => await openOn(await sharedPostgres(), schema)),
   );
   const [{ app }] = opened as [typeof opened[number]];
   await app.store.emit("jobs", "made", {}, { id: "1" });
@@ -67,10 +58,10 @@ testWith(needs, "processes that start at the same time make the tables once", as
 }, missing);
 
 testWith(needs, "a schema has the events of one app", async () => {
-  const { app, schema } = await openOn(server!().url);
+  const { app, schema } = await openOn(await sharedPostgres());
   await using _app = app;
   await assertRejects(
-    () => openOn(server!().url, schema, "other"),
+    async () => await openOn(await sharedPostgres(), schema, "other"),
     Error,
     "its schema has the events of 'bot', and not of 'other': give each app a schema of its own",
   );
@@ -78,10 +69,11 @@ testWith(needs, "a schema has the events of one app", async () => {
 
 testWith(needs, "setup makes tables, and an error of it keeps the app from starting", async () => {
   const schema = newSchema();
+  const url = await sharedPostgres();
   const open = (setup: NonNullable<Parameters<typeof postgres>[0]>["setup"]) => {
     const store = postgres({ schema, setup });
     return openApp(defineApp({ name: "bot", platform: forge(), store }), {
-      env: { FORGE_WEBHOOK_SECRET, DATABASE_URL: server!().url },
+      env: { FORGE_WEBHOOK_SECRET, DATABASE_URL: url },
       log,
     });
   };
@@ -94,7 +86,7 @@ testWith(needs, "setup makes tables, and an error of it keeps the app from start
 }, missing);
 
 testWith(needs, "an app says why its database cannot be used", async () => {
-  const url = new URL(server!().url);
+  const url = new URL(await sharedPostgres());
   const nowhere = Object.assign(new URL(url), { pathname: "/nowhere" }).href;
   await assertRejects(
     () => openOn(nowhere),
@@ -106,7 +98,7 @@ testWith(needs, "an app says why its database cannot be used", async () => {
 }, missing);
 
 testWith(needs, "the tool opens only what is there", async () => {
-  const { url } = server!();
+  const url = await sharedPostgres();
   const { app, schema } = await openOn(url);
   await using _app = app;
   const database = await existingPostgres.open(`${url}?schema=${schema}`, false);
