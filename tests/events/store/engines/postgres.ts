@@ -6,8 +6,9 @@ import { Connections, type Session } from "../../../../events/store/postgres/_co
 import { addressIn } from "../../../../events/store/postgres/_settings.ts";
 import type { PostgresTx } from "../../../../events/store/postgres/_tx.ts";
 import { openPostgresEngine } from "../../../../events/store/postgres/postgres_engine.ts";
+import { FULL_LENGTH } from "../../../_length.ts";
 import { simulatePostgres } from "../../worker/_simulated_postgres.ts";
-import { POSTGRES_MISSING, postgresPath, sharedPostgres } from "../postgres/_server.ts";
+import { poolerPath, POSTGRES_MISSING, postgresPath, sharedPostgres } from "../postgres/_server.ts";
 import type {
   Contents,
   Damages,
@@ -43,16 +44,23 @@ const inSchema = (more: Partial<PlaceKind<PostgresPlace>> = {}): PlaceKind<Postg
   name: "schema",
   needs: ["read", "write", "net", "run", "env"],
   missing: postgresPath() === undefined ? POSTGRES_MISSING : undefined,
-  open: openPlace,
+  open: async () => await openPlace((await sharedPostgres()).direct),
   ...more,
 });
 
 const BY_TWO = inSchema({ name: "two processes on a schema", processes: 2 });
 
+/** Behind a pooler that gives each transaction another connection, all else is the same: in the long tests only. */
+const POOLED = inSchema({
+  name: "schema, pooled",
+  missing: poolerPath() === undefined ? "needs pgbouncer" : undefined,
+  open: async () => await openPlace((await sharedPostgres()).pooled!),
+});
+
 /** Stores in a schema of a Postgres database. */
 export const POSTGRES: EngineUnderTest<PostgresPlace> = {
   name: "postgres",
-  kinds: [inSchema(), BY_TWO],
+  kinds: FULL_LENGTH ? [inSchema(), BY_TWO, POOLED] : [inSchema(), BY_TWO],
   shared: inSchema(),
   async openAt(text, options) {
     const address: Address = JSON.parse(text);
@@ -62,7 +70,7 @@ export const POSTGRES: EngineUnderTest<PostgresPlace> = {
   },
   damages: damagesIn,
   async openAging() {
-    const place = await openPlace();
+    const place = await openPlace((await sharedPostgres()).direct);
     const { now } = Date;
     let passed = 0;
     Date.now = () => now() + passed;
@@ -98,7 +106,7 @@ export const POSTGRES: EngineUnderTest<PostgresPlace> = {
     return { store: createEventStore(failing, own(options)), arm: () => void (isArmed = true) };
   },
   async openSimulated(simulation) {
-    const place = await openPlace();
+    const place = await openPlace((await sharedPostgres()).direct);
     const { schema }: Address = JSON.parse(place.address);
     const database = await place.openDatabase();
     const end = () => place[Symbol.asyncDispose]();
@@ -119,8 +127,7 @@ function own({ retentionMs, keepPayloads, log }: EventStoreOptions) {
   return { retentionMs, keepPayloads, log };
 }
 
-async function openPlace(): Promise<PostgresPlace> {
-  const url = await sharedPostgres();
+async function openPlace(url: string): Promise<PostgresPlace> {
   // A simulation makes the same UUIDs each time.
   const schema = `place_${crypto.getRandomValues(new Uint8Array(16)).toHex()}`;
   const address: Address = { url, schema };

@@ -33,13 +33,25 @@ function versions(): string[] {
   }
 }
 
+/** Finds the pooler, if it is installed and may be run. */
+export function poolerPath(): string | undefined {
+  return findProgram("pgbouncer", "/usr/sbin");
+}
+
+/** URLs of the database of the tests. */
+export interface ServerUrls {
+  readonly direct: string;
+  /** Through a pooler; undefined if none is installed. */
+  readonly pooled?: string | undefined;
+}
+
 /**
  * Starts the server of this process, or finds it: all files of tests share one, whichever of them is the first. It ends
  * with the process, and its folder with it.
  *
- * @returns Its URL.
+ * @returns Its URLs.
  */
-export async function sharedPostgres(): Promise<string> {
+export async function sharedPostgres(): Promise<ServerUrls> {
   const folder = `${Deno.env.get("TMPDIR") ?? "/tmp"}/edge-base-postgres-${Deno.pid}`;
   const ready = `${folder}/ready`;
   try {
@@ -47,22 +59,26 @@ export async function sharedPostgres(): Promise<string> {
   } catch (error) {
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
     await until(() => Deno.stat(ready).then(() => true, () => false), START_TIMEOUT_MS);
-    return await Deno.readTextFile(ready);
+    return JSON.parse(await Deno.readTextFile(ready));
   }
-  const { url, pid } = await startServer(folder);
+  const { url, port, pid, user } = await startServer(folder);
+  const pooler = await startPooler(folder, port, user);
   // A process cannot end what it has started once it has been killed.
   await inBackground(
-    'while kill -0 "$1" 2>/dev/null; do sleep 0.3; done; kill -INT "$2"; sleep 1; rm -rf "$3"',
-    [String(Deno.pid), String(pid), folder],
+    'while kill -0 "$1" 2>/dev/null; do sleep 0.3; done; kill -INT "$2" $3; sleep 1; rm -rf "$4"',
+    [String(Deno.pid), String(pid), String(pooler?.pid ?? ""), folder],
   );
-  await Deno.writeTextFile(`${ready}.new`, url);
+  const urls = { direct: url, pooled: pooler?.url };
+  await Deno.writeTextFile(`${ready}.new`, JSON.stringify(urls));
   await Deno.rename(`${ready}.new`, ready);
-  return url;
+  return urls;
 }
 
 /** A server that runs. */
 interface Server {
   readonly url: string;
+  readonly port: number;
+  readonly user: User;
   readonly pid: number;
 }
 
@@ -82,7 +98,38 @@ async function startServer(folder: string): Promise<Server> {
     ...SETTINGS.flatMap((setting) => ["-c", setting]),
   ], user);
   await until(() => listens(port), START_TIMEOUT_MS);
-  return { url: `postgres://tests@127.0.0.1:${port}/postgres`, pid };
+  return { url: `postgres://tests@127.0.0.1:${port}/postgres`, port, pid, user };
+}
+
+/** Starts a pooler in its transaction mode: a statement outside of a transaction may go anywhere. */
+async function startPooler(
+  folder: string,
+  port: number,
+  user: User,
+): Promise<Pick<Server, "url" | "pid"> | undefined> {
+  const program = poolerPath();
+  if (program === undefined) return undefined;
+  const own = freePort();
+  const config = `${folder}/pgbouncer.ini`;
+  await Deno.writeTextFile(
+    config,
+    `[databases]
+postgres = host=127.0.0.1 port=${port} dbname=postgres user=tests
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${own}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 20
+max_client_conn = 1000
+server_reset_query_always = 1
+server_reset_query = DISCARD ALL
+`,
+  );
+  const pid = await inBackground('exec "$@"', [program, "-q", config], user);
+  await until(() => listens(own), START_TIMEOUT_MS);
+  return { url: `postgres://tests@127.0.0.1:${own}/postgres`, pid };
 }
 
 /** Runs a script that goes on: nothing of it is open in this process, where a test may have started it. */

@@ -25,7 +25,7 @@ async function openOn(url: string, schema = newSchema(), name = "bot") {
 const newSchema = () => `app_${crypto.randomUUID().replaceAll("-", "")}`;
 
 testWith(needs, "postgres() opens the database of DATABASE_URL, and makes its schema", async () => {
-  const { app, schema } = await openOn(await sharedPostgres());
+  const { app, schema } = await openOn((await sharedPostgres()).direct);
   await using _app = app;
   await app.store.emit("jobs", "made", { n: 1 });
   const sql = `select id, type from ${schema}.event`;
@@ -34,7 +34,7 @@ testWith(needs, "postgres() opens the database of DATABASE_URL, and makes its sc
 }, missing);
 
 testWith(needs, "postgres() reads the variables of psql", async () => {
-  const { hostname, port } = new URL(await sharedPostgres());
+  const { hostname, port } = new URL((await sharedPostgres()).direct);
   const store = postgres({ schema: newSchema() });
   await using app = await openApp(defineApp({ name: "bot", platform: forge(), store }), {
     env: {
@@ -49,7 +49,7 @@ testWith(needs, "postgres() reads the variables of psql", async () => {
 testWith(needs, "processes that start at the same time make the tables once", async () => {
   const schema = newSchema();
   const opened = await Promise.all(
-    Array.from({ length: 20 }, async () => await openOn(await sharedPostgres(), schema)),
+    Array.from({ length: 20 }, async () => await openOn((await sharedPostgres()).direct, schema)),
   );
   const [{ app }] = opened as [typeof opened[number]];
   await app.store.emit("jobs", "made", {}, { id: "1" });
@@ -58,10 +58,10 @@ testWith(needs, "processes that start at the same time make the tables once", as
 }, missing);
 
 testWith(needs, "a schema has the events of one app", async () => {
-  const { app, schema } = await openOn(await sharedPostgres());
+  const { app, schema } = await openOn((await sharedPostgres()).direct);
   await using _app = app;
   await assertRejects(
-    async () => await openOn(await sharedPostgres(), schema, "other"),
+    async () => await openOn((await sharedPostgres()).direct, schema, "other"),
     Error,
     "its schema has the events of 'bot', and not of 'other': give each app a schema of its own",
   );
@@ -69,7 +69,7 @@ testWith(needs, "a schema has the events of one app", async () => {
 
 testWith(needs, "setup makes tables, and an error of it keeps the app from starting", async () => {
   const schema = newSchema();
-  const url = await sharedPostgres();
+  const url = (await sharedPostgres()).direct;
   const open = (setup: NonNullable<Parameters<typeof postgres>[0]>["setup"]) => {
     const store = postgres({ schema, setup });
     return openApp(defineApp({ name: "bot", platform: forge(), store }), {
@@ -86,7 +86,7 @@ testWith(needs, "setup makes tables, and an error of it keeps the app from start
 }, missing);
 
 testWith(needs, "an app says why its database cannot be used", async () => {
-  const url = new URL(await sharedPostgres());
+  const url = new URL((await sharedPostgres()).direct);
   const nowhere = Object.assign(new URL(url), { pathname: "/nowhere" }).href;
   await assertRejects(
     () => openOn(nowhere),
@@ -98,7 +98,7 @@ testWith(needs, "an app says why its database cannot be used", async () => {
 }, missing);
 
 testWith(needs, "the tool opens only what is there", async () => {
-  const url = await sharedPostgres();
+  const url = (await sharedPostgres()).direct;
   const { app, schema } = await openOn(url);
   await using _app = app;
   const database = await existingPostgres.open(`${url}?schema=${schema}`, false);
