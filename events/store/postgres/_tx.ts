@@ -103,7 +103,13 @@ export class HandlersTransaction implements PostgresTx {
     if (ENDING.test(text)) {
       throw new TypeError("Cannot run the statement: the store begins and ends the transaction");
     }
-    const { rows, rowCount } = await this.#client.query({ text, values });
-    return { rows: rows as TRow[], rowCount };
+    try {
+      const { rows, rowCount } = await this.#client.query({ text, values });
+      return { rows: rows as TRow[], rowCount };
+    } catch (error) {
+      // The client names its errors "error", and the records of events have the name.
+      if (error instanceof Error && error.name === "error") error.name = "Error";
+      throw error;
+    }
   }
 }

@@ -1,12 +1,12 @@
+import { setTimeout } from "node:timers/promises";
 import { freePort, listens } from "../../../../dev/harness/free_port.ts";
-import { until } from "../../../../dev/harness/until.ts";
 import { findProgram, isGranted } from "../../../_permissions.ts";
 
 /** Reason for skipping a test that needs the server. */
 export const POSTGRES_MISSING = "needs postgresql";
 
-/** A server that does not listen by then never will. */
-const START_TIMEOUT_MS = 30_000;
+/** A server that does not listen after so many looks never will. */
+const LOOKS = 3_000;
 
 /** Folder of the versions that Debian installs. */
 const DEBIAN = "/usr/lib/postgresql";
@@ -58,7 +58,7 @@ export async function sharedPostgres(): Promise<ServerUrls> {
     await Deno.mkdir(folder);
   } catch (error) {
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    await until(() => Deno.stat(ready).then(() => true, () => false), START_TIMEOUT_MS);
+    await until(() => Deno.stat(ready).then(() => true, () => false));
     return JSON.parse(await Deno.readTextFile(ready));
   }
   const { url, port, pid, user } = await startServer(folder);
@@ -97,7 +97,7 @@ async function startServer(folder: string): Promise<Server> {
     ...[`${bin}/postgres`, "-D", data, "-p", String(port), "-k", folder, "-h", "127.0.0.1"],
     ...SETTINGS.flatMap((setting) => ["-c", setting]),
   ], user);
-  await until(() => listens(port), START_TIMEOUT_MS);
+  await until(() => listens(port));
   return { url: `postgres://tests@127.0.0.1:${port}/postgres`, port, pid, user };
 }
 
@@ -128,8 +128,16 @@ server_reset_query = DISCARD ALL
 `,
   );
   const pid = await inBackground('exec "$@"', [program, "-q", config], user);
-  await until(() => listens(own), START_TIMEOUT_MS);
+  await until(() => listens(own));
   return { url: `postgres://tests@127.0.0.1:${own}/postgres`, pid };
+}
+
+/** Waits by the timers of Node, which go on where a test turns the clock. */
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (let looks = 0; !(await condition()); looks++) {
+    if (looks > LOOKS) throw new Error("The server of the tests does not start");
+    await setTimeout(10);
+  }
 }
 
 /** Runs a script that goes on: nothing of it is open in this process, where a test may have started it. */
