@@ -15,23 +15,41 @@ import {
   type Schedule,
   type SlotPayload,
 } from "../events/schedules/mod.ts";
-import { checkSource, DEAD, OWN, SCHEDULE } from "../events/store/emission.ts";
+import { checkSource, DEAD, FAILING, OWN, SCHEDULE } from "../events/store/emission.ts";
+import {
+  checkFailingRule,
+  checkRuleCount,
+  type FailingEvent,
+  type FailingRule,
+  nameOfRule,
+} from "../events/store/failing.ts";
 import { kv, type KvCommit } from "../events/store/kv/mod.ts";
 import type { StoreDefinition } from "../events/store/store_definition.ts";
-import { HANDLES, NoHandler } from "../events/worker/event.ts";
+import { HANDLERS, HANDLES, type NamedEvent, NoHandler } from "../events/worker/event.ts";
+import { PLAN } from "../events/worker/handler_plans.ts";
 import { runOf } from "../events/worker/handler_run.ts";
 import type { Platform } from "../webhook/mod.ts";
 import { checkPlatform } from "../webhook/platform.ts";
-import { type AppDefinition, checkDefinition, type ScheduleOptions } from "./definition.ts";
+import {
+  type AppDefinition,
+  checkDefinition,
+  type FailingOptions,
+  type ScheduleOptions,
+} from "./definition.ts";
 import {
   type AppContext,
   type EventHandlers,
   handledOf,
   handlerOf,
+  handlersIn,
+  plansOf,
   Source,
 } from "./event_handlers.ts";
 import { type AppParts, type EventMiddleware, runAround } from "./event_middleware.ts";
 import { isOwnEvents } from "./own_events.ts";
+
+/** Payloads of the events that report failing ones, by their types and rules. */
+type FailingEvents = Readonly<Record<string, FailingEvent>>;
 
 /** Payloads of the events that report dead ones, by type. */
 type DeadEvents = Readonly<Record<typeof DEAD, DeadEvent>>;
@@ -113,13 +131,55 @@ export interface App<
    * its payload: outside of handlers, such as in a route, `store.load({ record })` reads that.
    *
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns The app.
    * @throws {TypeError} As {@linkcode EventRouter.on}, or if the app is open already.
    */
   onDead(
     handler: EventHandler<DeadEvent, AppContext<TSpec, TResources, TTx, TReader>>,
     options?: HandlerOptions,
+  ): this;
+  /** Rules by which failing events are reported to handlers. */
+  readonly failingRules: readonly FailingRule[];
+  /**
+   * Registers a handler for a report of each event that fails again and again, in time for somebody to act before it is
+   * dead. The report is an event, stored in the commit that notes the failed attempt: once for each run of the event,
+   * so a replayed one is reported again. The handler is called at least once, and tried again if it fails. By then the
+   * event may have ended: `store.get(id)` of the context tells. No report is made of reports, of what they emit, and of
+   * an event that dies before; of several events that are handled together, the first one is reported.
+   *
+   * @param handler The handler.
+   * @param options The rule, either `afterAttempts` or `afterMs`, and the options of a handler. A second handler with
+   * the same rule needs an `id`.
+   * @returns The app.
+   * @throws {TypeError} As {@linkcode EventRouter.on}, if there is no rule or two, or the app is open already.
+   * @throws {RangeError} If the number or the time is out of range, or there would be more than 10 rules.
+   *
+   * @example
+   * ```ts
+   * import { defineApp, github, sqlite } from "@org/edge-base";
+   * import { forgeDelivery, startTestBot } from "@org/edge-base/testing";
+   * import { assertEquals } from "@std/assert";
+   *
+   * const bot = defineApp({ name: "my-bot", platform: github(), store: sqlite() });
+   * const alerts: string[] = [];
+   * bot.onFailing(({ payload: { id, attempts } }) => {
+   *   alerts.push(`${id}: ${attempts.at(-1)?.error}`);
+   * }, { afterAttempts: 2 });
+   * bot.on("push", () => {
+   *   throw new Error("The API is down");
+   * });
+   *
+   * await using test = await startTestBot(bot);
+   * await test.deliver(forgeDelivery("push", {}, { id: "d1" }), { expectFailure: true });
+   * assertEquals(alerts, []);
+   * await test.advance(60_000, { expectFailure: true });
+   * assertEquals(alerts, ["github:d1: Error: The API is down"]);
+   * ```
+   */
+  onFailing(
+    handler: EventHandler<FailingEvent, AppContext<TSpec, TResources, TTx, TReader>>,
+    options: FailingOptions,
   ): this;
   /** Schedules of the app. */
   readonly schedules: readonly Schedule[];
@@ -184,6 +244,8 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
   readonly #sources: Source<object, AppContext<TSpec, TResources, TTx, TReader>>[];
   readonly #platforms: Platform[];
   #dead: Source<DeadEvents, AppContext<TSpec, TResources, TTx, TReader>> | undefined;
+  #failing: Source<FailingEvents, AppContext<TSpec, TResources, TTx, TReader>> | undefined;
+  readonly #failingRules = new Map<string, FailingRule>();
   readonly #middleware: EventMiddleware<AppParts<EnvOf<TSpec>, TResources>, TReader>[] = [];
   readonly #schedules: Schedule[] = [];
   readonly #ofSchedules = createEventRouter();
@@ -221,6 +283,29 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
     return this;
   }
 
+  get failingRules(): readonly FailingRule[] {
+    return [...this.#failingRules.values()];
+  }
+
+  onFailing(
+    handler: EventHandler<FailingEvent, AppContext<TSpec, TResources, TTx, TReader>>,
+    options: FailingOptions,
+  ): this {
+    const doing = "register the handler";
+    this.checkOpen(doing);
+    checkFailingRule(doing, options);
+    const { afterAttempts, afterMs, ...ofHandler } = options;
+    const rule = { afterAttempts, afterMs };
+    const rules = new Set([...this.#failingRules.keys(), nameOfRule(rule)]);
+    checkRuleCount(doing, rules.size);
+    const failing = this.#failing ?? new Source({ name: FAILING, kind: OWN });
+    failing.on(`${FAILING}.${nameOfRule(rule)}`, handler, ofHandler);
+    if (!this.#failing) this.#add(failing);
+    this.#failing = failing;
+    this.#failingRules.set(nameOfRule(rule), rule);
+    return this;
+  }
+
   get schedules(): readonly Schedule[] {
     return [...this.#schedules];
   }
@@ -238,14 +323,14 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
     checkOptions(doing, options, {
       timeZone: (doing, _name, value) => checkTimeZone(doing, value),
       missed: oneOf("last", "none", "all"),
-      ...{ id: undefined, timeoutMs: undefined },
+      ...{ id: undefined, timeoutMs: undefined, concurrency: undefined, retry: undefined },
     });
-    const { timeZone = "UTC", missed = "last", id, timeoutMs } = options;
+    const { timeZone = "UTC", missed = "last", ...ofHandler } = options;
     if (this.#schedules.some((other) => other.name === name)) {
       throw new TypeError(`Cannot ${doing}: there is one of that name already`);
     }
     // The context that the app's handler passes on is the app's.
-    this.#ofSchedules.on(name, handler as unknown as EventHandler, { id, timeoutMs });
+    this.#ofSchedules.on(name, handler as unknown as EventHandler, ofHandler);
     this.#schedules.push(
       Object.freeze({ name, expression: normalized(expression), timeZone, missed }),
     );
@@ -322,6 +407,8 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
         ...sources.flatMap(({ origin, handle }) => handledOf(origin, handle)),
         ...handledOf({ name: SCHEDULE, kind: SCHEDULE }, this.#ofSchedules.handle),
       ],
+      [PLAN]: plansOf(sources, this.#ofSchedules.handle),
+      [HANDLERS]: (event: NamedEvent) => handlersIn(sources, event),
     });
   }
 }

@@ -20,6 +20,7 @@ import type {
   WorkerOptions,
 } from "../events/mod.ts";
 import type { Schedule } from "../events/schedules/mod.ts";
+import type { FailingRule } from "../events/store/failing.ts";
 import { checkKeepPayloads } from "../events/store/store_core.ts";
 import { checkStoreDefinition, type StoreDefinition } from "../events/store/store_definition.ts";
 import { checkWorkerOptions } from "../events/worker/worker.ts";
@@ -142,7 +143,10 @@ export interface AppDefinition<
    * @default {{}} The defaults of {@linkcode startWorker}.
    */
   readonly worker?:
-    | Omit<WorkerOptions, "log" | "telemetry" | "onStuck" | "reportDead" | "version">
+    | Omit<
+      WorkerOptions,
+      "log" | "telemetry" | "onStuck" | "reportDead" | "reportFailing" | "version"
+    >
     | undefined;
   /**
    * Gives up events that have no handler, each as a dead event with its payload, and does not ignore them.
@@ -178,6 +182,14 @@ export interface AppDefinition<
    */
   readonly mounts?: readonly Mount[] | undefined;
 }
+
+/**
+ * Options of a handler for reports of failing events: the rule, either `afterAttempts` or `afterMs`, and those of any
+ * handler.
+ *
+ * @category Flows
+ */
+export type FailingOptions = HandlerOptions & FailingRule;
 
 /**
  * Options of a schedule.

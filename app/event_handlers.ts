@@ -7,11 +7,24 @@ import {
   type EventRouter,
   type HandlerContext,
   type HandlerOptions,
+  type RetryPolicy,
   type WebhookEvent,
 } from "../events/mod.ts";
 import { OWN, platformRefused, SCHEDULE } from "../events/store/emission.ts";
 import type { HandledEvents } from "../events/store/mod.ts";
-import { type DescribedHandler, HANDLES, NoSource } from "../events/worker/event.ts";
+import {
+  type DescribedHandler,
+  handlersOf,
+  HANDLES,
+  type NamedEvent,
+  NoSource,
+} from "../events/worker/event.ts";
+import {
+  type HandlerPlan,
+  PLAN,
+  type PlannedEvent,
+  type PlannedHandler,
+} from "../events/worker/handler_plans.ts";
 import type { JsonObject } from "../webhook/mod.ts";
 import type { AppParts } from "./event_middleware.ts";
 
@@ -41,7 +54,7 @@ export interface EventHandlers<TEvents extends object, TContext extends HandlerC
    *
    * @param names The name, or several.
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns This.
    * @throws {TypeError} As {@linkcode EventRouter.on}, or if the app is open already.
    */
@@ -54,7 +67,7 @@ export interface EventHandlers<TEvents extends object, TContext extends HandlerC
    * Registers a handler for all events, in addition to their own handlers.
    *
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns This.
    * @throws {TypeError} As {@linkcode EventRouter.onAny}, or if the app is open already.
    */
@@ -63,7 +76,7 @@ export interface EventHandlers<TEvents extends object, TContext extends HandlerC
    * Registers a handler for the events that no `on` takes.
    *
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns This.
    * @throws {TypeError} As {@linkcode EventRouter.onOther}, or if the app is open already.
    */
@@ -74,6 +87,8 @@ export interface EventHandlers<TEvents extends object, TContext extends HandlerC
 export interface Origin {
   readonly name: string;
   readonly kind: string;
+  /** Policy by which its events are tried again if the app has none. */
+  readonly retry?: RetryPolicy | undefined;
 }
 
 /** Platform, or source of the app's events, with the router for its events. */
@@ -154,22 +169,61 @@ export function handledOf({ name, kind }: Origin, handle: EventHandler): Handled
   return handled.map(({ names }) => ({ intake: name, platform: kind, names }));
 }
 
+/** Lists the handlers of an event: those of the platform or source that stored it, none if the app has neither. */
+export function handlersIn(
+  sources: readonly { readonly origin: Origin; readonly handle: EventHandler }[],
+  event: NamedEvent,
+): readonly unknown[] {
+  const isOrigin = ({ name, kind }: Origin) => name === event.intake && kind === event.platform;
+  const source = sources.find(({ origin }) => isOrigin(origin));
+  return source ? handlersOf(source.handle, event) : [];
+}
+
+type Sources = readonly { readonly origin: Origin; readonly handle: EventHandler }[];
+
 /**
  * Finds the handler of the platform or source that stored an event. If the app has neither, the event is tried
  * again, since an instance of another version may know it. Events of schedules go to the schedules' handlers, and
  * are ignored if the app has none any more.
  */
 export function handlerOf(
-  sources: readonly { readonly origin: Origin; readonly handle: EventHandler }[],
+  sources: Sources,
   ofSchedules: EventHandler,
-  { intake = "", platform: kind }: WebhookEvent,
+  event: WebhookEvent,
 ): EventHandler {
+  const { intake = "", platform: kind } = event;
+  const handler = knownHandlerOf(sources, ofSchedules, event);
+  if (handler) return handler;
   const named = sources.find(({ origin }) => origin.name === intake);
-  if (named?.origin.kind === kind) return named.handle;
-  if (intake === SCHEDULE && kind === SCHEDULE) return ofSchedules;
   if (kind === OWN && named) throw platformRefused("handle the event", intake);
   const what = kind === OWN
     ? `source '${intake}' of its own, which has emitted`
     : `platform '${intake}' of the kind '${kind}', which has stored`;
   throw new NoSource(`The app has no ${what} this event`);
+}
+
+/** Makes the plan of an app's handler: that of the handler that an event is handed to, with its platform's policy. */
+export function plansOf(sources: Sources, ofSchedules: EventHandler): HandlerPlan {
+  const planOf = (handler: EventHandler | undefined) =>
+    (handler as PlannedHandler | undefined)?.[PLAN];
+  const all = [...sources.map(({ handle }) => handle), ofSchedules].map(planOf);
+  return {
+    get hasLimits() {
+      return all.some((plan) => plan?.hasLimits);
+    },
+    retryOf: ({ intake, platform: kind }) =>
+      sources.find(({ origin }) => origin.name === intake && origin.kind === kind)?.origin.retry,
+    runs: (event, retry) =>
+      planOf(knownHandlerOf(sources, ofSchedules, event))?.runs(event, retry) ?? [],
+  };
+}
+
+function knownHandlerOf(
+  sources: Sources,
+  ofSchedules: EventHandler,
+  { intake = "", platform: kind }: Pick<PlannedEvent, "intake" | "platform">,
+): EventHandler | undefined {
+  const named = sources.find(({ origin }) => origin.name === intake);
+  if (named?.origin.kind === kind) return named.handle;
+  return intake === SCHEDULE && kind === SCHEDULE ? ofSchedules : undefined;
 }

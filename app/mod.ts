@@ -29,7 +29,7 @@
  */
 export { type AppOptions, type BaseEnv, bindEnv, createBaseApp } from "./base_app.ts";
 export { type App, type ContextOf, defineApp } from "./define_app.ts";
-export type { AppDefinition, RouteParts, ScheduleOptions } from "./definition.ts";
+export type { AppDefinition, FailingOptions, RouteParts, ScheduleOptions } from "./definition.ts";
 export type { AppContext, EventHandlers } from "./event_handlers.ts";
 export type { AppParts, EventMiddleware } from "./event_middleware.ts";
 export { openApp, type OpenAppOptions, type OpenedApp } from "./open_app.ts";
@@ -53,6 +53,7 @@ export {
 // Types from other folders that appear in the exports above.
 export type {
   AcceptResult,
+  BatchOptions,
   DeadEvent,
   Emit,
   EmitOptions,
@@ -61,9 +62,12 @@ export type {
   EventPayload,
   EventStore,
   EventWorker,
+  FailingEvent,
+  FailingRule,
   HandlerContext,
   HandlerOptions,
   HandlerState,
+  HandlerStore,
   OwnEvents,
   SetStateOptions,
   StateOptions,

@@ -311,6 +311,7 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources, T
   const fetch = fetchOf(app, plan, parts, apps);
   const worker = startWorker(store, app.handlerWith({ env, resources }), {
     ...{ ...definition.worker, log, telemetry, onStuck, reportDead: app.reportsDead },
+    reportFailing: app.failingRules,
     version: definition.version,
   });
   // Before its first delivery: an instance of another version ignores what no process is known to handle.

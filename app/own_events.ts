@@ -10,7 +10,7 @@ import type { JsonObject } from "../webhook/mod.ts";
  * @param name The name, which begins the ids of its events: a letter, then up to 31 letters, digits, `_` and
  * `-`. No platform of the app and no other source has it.
  * @returns The source.
- * @throws {TypeError} If the name is malformed, a platform of the package has it, or it is `dead` or `schedule`.
+ * @throws {TypeError} If the name is malformed, a platform of the package has it, or it is `dead`, `failing` or `schedule`.
  *
  * @example
  * ```ts

@@ -91,6 +91,7 @@ const OPTIONS = {
   api: apiOption("the address of GitHub's API, for GitHub Enterprise Server"),
   all: { about: "all that the command applies to" },
   fresh: { about: "let dead events begin anew, without their steps and answers" },
+  by: numeric("ID", "the id of the sender in whose name is answered"),
   id: { value: "ID", about: "the event's id: one that is known is not stored again" },
   delay: timed("TIME", "the time until it is due, such as 30s, 15m, 12h or 7d", "a time"),
   group: { value: "KEY", about: "the ordering key: one event of a key is handled at a time" },
@@ -187,7 +188,7 @@ const COMMANDS = {
     asks: isChosenByOption,
   },
   "forget-step": {
-    about: "Forget a step of an event, so that its next attempt takes it again",
+    about: "Forget a step of an event and what came after it, to be repeated",
     example: "events forget-step github:72d3162e-cc78-11e3-81ab-4c9367dc0958 'on(push)/review'",
     details: [
       "events show lists the steps of an event, with their results. An event that runs or is done is left as it is.",
@@ -212,6 +213,17 @@ const COMMANDS = {
     states: OPEN_STATES,
     ...CHANGING,
     asks: isChosenByOption,
+  },
+  answer: {
+    about: "Answer a question that a handler has asked",
+    example: "events answer 76C8TnL7J9jiTXQ1iO4CKW true --by 4711",
+    details: [
+      "The name is the one that the question was sent with. Without JSON the value is undefined.",
+      "If only some senders may answer, --by is the id of one of them.",
+    ],
+    words: "NAME [JSON]",
+    options: ["by"],
+    check: checkWake,
   },
   wake: {
     about: "Wake the event that waits for a name, with a value",
@@ -537,7 +549,7 @@ function checkOutcome(
 
 function checkWake([name, text, ...others]: readonly string[]): void {
   if (name === undefined) throw new UsageError("Give the name that the event waits for");
-  if (others.length > 0) throw new UsageError("events wake takes a name and one JSON document");
+  if (others.length > 0) throw new UsageError("Give a name and one JSON document");
   try {
     JSON.parse(text ?? "null");
   } catch {

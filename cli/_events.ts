@@ -66,6 +66,16 @@ async function stepsOf(store: EventStore, event: StoredEvent): Promise<object> {
   return { steps: steps.map(({ isBegun, ...step }) => isBegun ? { ...step, isBegun } : step) };
 }
 
+/** Answers a question. */
+export async function answer(
+  { store, words: [name, text], values: { json, by }, world: { out } }: CliRun,
+): Promise<boolean> {
+  const value = text === undefined ? undefined : JSON.parse(text);
+  const result = await store.answer(name, value, { by });
+  out(json ? JSON.stringify(result) : `${result.outcome}: ${name}`);
+  return result.outcome === "taken";
+}
+
 /** Forgets a step. */
 export async function forgetStep(
   { store, words: [id, name], values: { json }, world: { out } }: CliRun,

@@ -92,10 +92,11 @@ function columnsOf(record: EventRecord, note?: string, other = ""): string[] {
 }
 
 /** Says what an event of a batch waits for, or was handled with. */
-function batchOf({ state, quiet, batch, handledWith, dueAt }: EventRecord): string {
+function batchOf({ state, group, quiet, batch, handledWith, dueAt }: EventRecord): string {
   if (handledWith !== undefined) return `handled with ${handledWith}`;
   if (batch && batch.events > 1) return `together with ${batch.events - 1} more`;
-  return state === "queued" && quiet && !batch && dueAt !== null ? "waits until it is quiet" : "";
+  const isWaiting = state === "queued" && quiet && group && !batch && dueAt !== null;
+  return isWaiting ? "waits until it is quiet" : "";
 }
 
 /** Says why an open event was put off; undefined if an attempt has ended since. */

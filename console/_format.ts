@@ -135,7 +135,7 @@ export function waitOf(record: EventRecord, now: number): string | undefined {
 }
 
 function nextOf(
-  { dueAt, quiet, batch, attempt, putOff, attempts }: EventRecord,
+  { dueAt, group, quiet, batch, attempt, putOff, attempts }: EventRecord,
   now: number,
 ): string {
   if (dueAt === null) return "behind others";
@@ -146,5 +146,5 @@ function nextOf(
   // Its handler has put it off since its last attempt ended.
   if (putOff && putOff.at >= (attempts.at(-1)?.endedAt ?? -Infinity)) return `put off, ${time}`;
   if (attempt > 0) return `retry ${time}`;
-  return quiet && !batch ? `until quiet, ${time}` : `planned ${time}`;
+  return quiet && group && !batch ? `until quiet, ${time}` : `planned ${time}`;
 }

@@ -280,7 +280,8 @@ export function oneOf(...texts: readonly string[]): OptionCheck {
   return (doing, name, value) => {
     if (texts.includes(value as string)) return;
     const quoted = texts.map((text) => `"${text}"`);
-    const wanted = `${quoted.slice(0, -1).join(", ")} or ${quoted.at(-1)}`;
+    const others = quoted.slice(0, -1).join(", ");
+    const wanted = others === "" ? quoted[0] : `${others} or ${quoted.at(-1)}`;
     throw new TypeError(`Cannot ${doing}: '${name}' must be ${wanted}, got ${met(value)}`);
   };
 }

@@ -22,18 +22,18 @@ export const bot = defineApp({
       const messages = [{ role: "user", content: `Review this change in ten lines:\n\n${diff}` }];
       const body = { model: env.MODEL, messages };
       const answer = await post(env.MODEL_URL, body, signal, env.MODEL_KEY);
-      return (await answer.json()).choices[0].message.content;
+      return JSON.parse(answer).choices[0].message.content;
     },
-    say: async (text: string, signal: AbortSignal) =>
-      void await (await post(env.CHAT_URL, { text }, signal)).body?.cancel(),
+    say: (text: string, signal: AbortSignal) => post(env.CHAT_URL, { text }, signal),
   }),
 });
 async function post(url: string, json: object, signal: AbortSignal, key = "") {
   const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
   const body = JSON.stringify(json);
   const response = await fetch(url, { method: "POST", headers, body, signal });
+  const text = await response.text();
   if (!response.ok) throw new Error(`${new URL(url).host} answered ${response.status}`);
-  return response;
+  return text;
 }
 bot.on(["pull_request.opened", "pull_request.synchronize"], async (event, context) => {
   const { step, signal, resources: { api, review, say } } = context;

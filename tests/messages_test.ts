@@ -139,14 +139,14 @@ testMistakes<void>({
       defineApp(definition).schedule("a", "@daily", handler, { timeZone: "Berlin" }),
     '\'missed\' must be "last", "none" or "all", got "first"': () =>
       defineApp(definition).schedule("a", "@daily", handler, { missed: wrong("first") }),
-    'there is no option "timezone". There are timeZone, missed, id, timeoutMs': () =>
-      defineApp(definition).schedule("a", "@daily", handler, wrong({ timezone: "UTC" })),
+    'there is no option "timezone". There are timeZone, missed, id, timeoutMs, concurrency, retry':
+      () => defineApp(definition).schedule("a", "@daily", handler, wrong({ timezone: "UTC" })),
     "there is one of that name already": () =>
       defineApp(definition).schedule("a", "@daily", handler).schedule("a", "@daily", handler),
     "the options must be an object, got null": () =>
       defineApp(definition).schedule("a", "@daily", handler, wrong(null)),
-    'there is no option "missing". There are timeZone, missed, id, timeoutMs': () =>
-      defineApp(definition).schedule("a", "@daily", () => {}, wrong({ missing: "all" })),
+    'there is no option "missing". There are timeZone, missed, id, timeoutMs, concurrency, retry':
+      () => defineApp(definition).schedule("a", "@daily", () => {}, wrong({ missing: "all" })),
   },
   "Cannot register the handler": {
     "it must be a function, got undefined": () =>
@@ -158,9 +158,9 @@ testMistakes<void>({
     "it must be a function, got an object": () => createEventRouter().on("push", wrong({})),
     "the options must be an object, got null": () =>
       createEventRouter().on("push", handler, wrong(null)),
-    'there is no option "timeout". There are id, timeoutMs': () =>
+    'there is no option "timeout". There are id, timeoutMs, concurrency, retry': () =>
       defineApp(definition).on("push", () => {}, wrong({ timeout: 1 })),
-    'there is no option "ids". There are id, timeoutMs': () =>
+    'there is no option "ids". There are id, timeoutMs, concurrency, retry': () =>
       defineApp(definition).onDead(() => {}, wrong({ ids: "a" })),
   },
   "Cannot define the platform": {
@@ -221,7 +221,7 @@ testMistakes<void>({
       startWorker(listening, handler, { retry: wrong([]) }),
     [
       'there is no option "parallel". There are concurrency, leaseMs, pollMs, timeoutMs, onStuck, ' +
-      "reportDead, retry, waitForHandlerMs, version, log, telemetry"
+      "reportDead, reportFailing, retry, waitForHandlerMs, version, log, telemetry"
     ]: () => startWorker(wrong({ listen: () => {} }), () => {}, wrong({ parallel: 1 })),
   },
   "Cannot create the forge intake": {
@@ -495,8 +495,13 @@ testMistakes<void>({
     "the options must be an object, got null": () => stopIdle(null),
   },
   "Cannot group the delivery": {
-    'there is no option "quiet". There are key, quietMs, maxWaitMs': () =>
+    'there is no option "quiet". There are key, quietMs, maxWaitMs, together': () =>
       group({ key: "a", quiet: 1 }),
+    "'together' must be \"all\", got true": () => group({ key: "a", quietMs: 1, together: true }),
+    "'quietMs' must be from 0 to 86400000, got undefined": () =>
+      group({ key: "a", together: "all" }),
+    "'maxWaitMs' must be from 5 to 604800000, got 4": () =>
+      group({ key: "a", quietMs: 5, maxWaitMs: 4 }),
   },
   "Cannot create the router": {
     'there is no option "strikt". There are strict, platform, store': () =>
@@ -506,7 +511,7 @@ testMistakes<void>({
     [
       'there is no option "verify". There are name, path, maxBodyBytes, bodyTimeoutMs, ' +
       "maxTotalBodyBytes, groupBy, replayWindowMs, kind, env, createVerifier, parse, isAllowed, " +
-      "unauthorized, respond, testEnv, testSecrets, events"
+      "unauthorized, respond, retry, testEnv, testSecrets, events"
     ]: () => definePlatform(wrong({ name: "a", verify: () => {} })),
   },
   "Cannot build the delivery": {
@@ -599,8 +604,9 @@ testMistakes<EventStore>({
       importEvents(store, ReadableStream.from([]), wrong({ limit: 1 })),
   },
   "Cannot emit the event": {
-    'there is no option "delay". There are id, delayMs, group': (store) =>
-      store.emit("jobs", "a", {}, wrong({ delay: 1 })),
+    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together': (
+      store,
+    ) => store.emit("jobs", "a", {}, wrong({ delay: 1 })),
   },
   "Cannot catch up": {
     [
@@ -631,8 +637,15 @@ testMistakes<HandlerContext>({
       (await state("a")).set(1, wrong(null)),
   },
   "Cannot emit the event": {
-    'there is no option "delay". There are id, delayMs, group': ({ emit }) =>
-      emit("jobs", "a", {}, wrong({ delay: 1 })),
+    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together': (
+      { emit },
+    ) => emit("jobs", "a", {}, wrong({ delay: 1 })),
+    "'quietMs' needs a 'group': it is the time without a new event of that": ({ emit }) =>
+      emit("jobs", "a", {}, { quietMs: 1 }),
+    "'quietMs' must be from 0 to 86400000, got -1": ({ emit }) =>
+      emit("jobs", "a", {}, { group: "a", quietMs: -1 }),
+    "'quietMs' must be from 0 to 86400000, got undefined": ({ emit }) =>
+      emit("jobs", "a", {}, { group: "a", maxWaitMs: 1 }),
     [
       'the source must not be "github", which is a platform: only deliveries make its events. Give ' +
       'events of your own another source, such as "jobs"'

@@ -38,6 +38,12 @@ const MESSENGER_TOKEN = "X-Messenger-Bot-Api-Secret-Token";
 /** Header of Telegram. */
 const TELEGRAM_TOKEN = "X-Telegram-Bot-Api-Secret-Token";
 
+/**
+ * Policy of a messenger's events: the last attempt is 8.5 to 10.6 minutes after the first. A chat is not held up for a
+ * day by a message, and an answer that comes a day later is of no use.
+ */
+const RETRY = { maxAttempts: 10 } as const;
+
 /** Entry of the allowed users. */
 const ALLOWED_USER = /^(\*|[1-9]\d{0,15})$/;
 
@@ -201,7 +207,7 @@ function messengerPlatform<TEvents extends object>(
   checkFunctions(doing, { isAuthorized });
   const [token, users] = [variableOf(name, "secretToken"), variableOf(name, "users")];
   return definePlatform<TEvents>({
-    ...{ ...shared, name, kind: "messenger" },
+    ...{ ...shared, name, retry: RETRY, kind: "messenger" },
     env: {
       ...secretVariable(token, secrets, flawOf),
       [users]: isAuthorized === isUserAuthorized ? allowedUsers : optional(),

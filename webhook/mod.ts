@@ -68,6 +68,7 @@ export {
 export type { JsonObject } from "../core/parse_json.ts";
 export type {
   AcceptResult,
+  BatchOptions,
   Delivery,
   EventChat,
   EventRepository,

@@ -30,6 +30,7 @@ import {
 import type { JsonObject } from "../core/parse_json.ts";
 import { checkPlatformName } from "../events/store/emission.ts";
 import type { Delivery } from "../events/store/mod.ts";
+import { checkRetryPolicy, type RetryPolicy } from "../events/worker/retry_policy.ts";
 import type { GroupBy } from "./grouping.ts";
 import {
   chatOf,
@@ -222,6 +223,13 @@ export interface PlatformDefinition<TEvents extends object, TSpec extends EnvSpe
    */
   readonly respond?: ((delivery: Delivery) => Response) | undefined;
   /**
+   * Policy by which its events are tried again in an app of {@linkcode defineApp}, unless the app has one
+   * (`worker.retry`). What a handler's own leaves out is taken from it.
+   *
+   * @default {undefined} The worker's: an event dies 24 to 30 hours after its first attempt.
+   */
+  readonly retry?: RetryPolicy | undefined;
+  /**
    * Values of the variables for {@linkcode startTestBot}, so that a test need not give any.
    *
    * @default {{}} None.
@@ -256,6 +264,8 @@ export interface Platform<TEvents extends object = object> {
   readonly path: string;
   /** Names of the variables that it reads. */
   readonly variables: readonly string[];
+  /** Policy by which its events are tried again, unless the app has one; undefined for the worker's. */
+  readonly retry?: RetryPolicy | undefined;
   /** Values of the variables for tests. */
   readonly testEnv: Readonly<Record<string, string>>;
   /** Variables that the test kit fills with the secrets that it signs with. */
@@ -313,7 +323,7 @@ const DEFINITION = {
   ...SHARED,
   ...{ kind: undefined, env: checkEnvSpec, createVerifier: checkFunction, parse: checkFunction },
   ...{ isAllowed: checkFunction, unauthorized: oneOf("reject", "ignore"), respond: checkFunction },
-  ...{ testEnv: undefined, testSecrets: undefined, events: undefined },
+  ...{ retry: checkRetryPolicy, testEnv: undefined, testSecrets: undefined, events: undefined },
 };
 
 const MAX_BODY_BYTES = 1024 * 1024;
@@ -378,11 +388,11 @@ export function definePlatform<
   checkInteger(doing, "maxTotalBodyBytes", maxTotalBodyBytes, budgets);
   const limits = { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes };
   const { isAllowed, unauthorized = "reject", testEnv = {}, testSecrets = {} } = definition;
-  const { parse, groupBy, replayWindowMs, respond } = definition;
+  const { parse, groupBy, replayWindowMs, respond, retry } = definition;
   const shared = { name, kind, path };
   const platform: DefinedPlatform<TEvents> = {
     ...shared,
-    variables: Object.keys(env),
+    ...{ variables: Object.keys(env), retry },
     testEnv,
     testSecrets,
     prepare(variables) {

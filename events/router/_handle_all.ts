@@ -11,7 +11,17 @@ import {
   RetryLaterError,
   type WebhookEvent,
 } from "../worker/event.ts";
+import type { ConcurrencyLimit } from "../worker/concurrency_limit.ts";
+import {
+  mergedPolicy,
+  PLAN,
+  type PlannedEvent,
+  type PlannedHandler,
+  type PlannedRun,
+  stillTried,
+} from "../worker/handler_plans.ts";
 import { type HandlerRun, type RunLimits, runOf } from "../worker/handler_run.ts";
+import type { RetryPolicy } from "../worker/retry_policy.ts";
 import type { TimeLimit } from "../worker/time_limit.ts";
 import { WaitRefusedError } from "../store/mod.ts";
 
@@ -22,12 +32,20 @@ export interface NamedHandler {
   readonly handler: EventHandler;
   /** Its time limit, in milliseconds; undefined for the worker's. */
   readonly timeoutMs: number | undefined;
+  /** Its policy, as far as that differs from the worker's; undefined if it does not. */
+  readonly retry: RetryPolicy | undefined;
+  /** Limit of its runs at once; undefined for none. */
+  readonly limit: ConcurrencyLimit | undefined;
 }
 
 interface Failure {
   readonly key: string;
   readonly error: unknown;
+  /** The policies by which it is tried again; none if it gives the event up, or waits. */
+  readonly retries: readonly RetryPolicy[];
 }
+
+const NONE: readonly ConcurrencyLimit[] = [];
 
 /** Largest number of failed handlers that are named in an event's error. */
 const MAX_REASONS = 10;
@@ -44,13 +62,14 @@ export async function handleAll(
   const around = runOf(context);
   // Somebody has made the context by hand, for a test perhaps: nothing is noted.
   if (!around) return void await Promise.all(handlers.map((each) => each.handler(event, context)));
-  const unfinished = handlers.filter(({ key }) => !around.isDone(key));
+  const all = handlers.filter(({ key }) => !around.isDone(key));
+  const unfinished = event.attempt === 1 || all.length < 2 ? all : triedOf(all, event, around);
   const limits = new HandlerLimits(unfinished, context, around);
-  const failures: Failure[] = [];
+  const failures: Failure[] = unfinished === all ? [] : usedUp(all, unfinished);
   let [running, unwanted] = [unfinished.length, 0];
-  await Promise.all(unfinished.map(async ({ key, handler }) => {
+  await Promise.all(unfinished.map(async ({ key, handler, retry, limit }) => {
+    const run = around.partOf(key, limits.of(key, retry));
     try {
-      const run = around.partOf(key, limits.of(key));
       await run.run(() => handler(event, run.contextIn(context)));
       // The last one is noted by the event's settlement, which saves a commit.
       if (running > 1 || failures.length > 0) await run.note();
@@ -58,13 +77,79 @@ export async function handleAll(
     } catch (error) {
       // A router that is one of the handlers may have none for this event.
       if (error instanceof NoHandler && !error.isStrict) unwanted++;
-      else failures.push({ key, error: isHopeless(event, error) ? givenUp(error) : error });
+      else failures.push(failureOf(key, isHopeless(event, error) ? givenUp(error) : error, run));
     }
     limits.end(key);
+    if (limit) around.limits.places?.leave(limit);
     running--;
   }));
-  if (failures.length > 0) throw endOf(failures, handlers.length, around);
+  if (failures.length > 0) {
+    around.retries = failures.flatMap(({ retries }) => retries);
+    throw endOf(failures, handlers.length, around);
+  }
   if (unwanted === handlers.length) throw new NoHandler(event.type);
+}
+
+/** Plans the runs of an event's handlers, and of those within handlers that are routers. */
+export function planRuns(
+  handlers: readonly NamedHandler[],
+  event: PlannedEvent,
+  retry: RetryPolicy,
+): readonly PlannedRun[] {
+  return unfinishedOf(handlers, event).flatMap((named) => runsOf(named, event, retry));
+}
+
+function runsOf(
+  { key, handler, retry: own, limit }: NamedHandler,
+  event: PlannedEvent,
+  around: RetryPolicy,
+): readonly PlannedRun[] {
+  const retry = mergedPolicy(own, around);
+  const limits = limit ? [limit] : NONE;
+  const plan = (handler as PlannedHandler)[PLAN];
+  if (!plan) return [{ retry, limits }];
+  const prefix = `${key}/`;
+  const inner = event.progress?.filter((part) => part.startsWith(prefix));
+  const progress = inner?.map((part) => part.slice(prefix.length));
+  const runs = plan.runs({ ...event, progress }, retry);
+  return limit ? runs.map((run) => ({ ...run, limits: [limit, ...run.limits] })) : runs;
+}
+
+/** Finds the handlers that have not succeeded yet. */
+function unfinishedOf(
+  handlers: readonly NamedHandler[],
+  { progress = [] }: Pick<PlannedEvent, "progress">,
+): readonly NamedHandler[] {
+  return handlers.filter(({ key }) => !progress.includes(key));
+}
+
+/** Finds those whose attempts are not used up. */
+function triedOf(
+  handlers: readonly NamedHandler[],
+  { intake, platform, type, action, attempt }: WebhookEvent,
+  { limits, done: progress }: HandlerRun,
+): readonly NamedHandler[] {
+  const planned = { intake, platform, type, action, attempt, progress };
+  return stillTried(
+    handlers,
+    attempt,
+    (named) => runsOf(named, planned, limits.retry).map(({ retry }) => retry),
+  );
+}
+
+/** Makes the failures of handlers that are not called any more. */
+function usedUp(all: readonly NamedHandler[], tried: readonly NamedHandler[]): Failure[] {
+  const error = new GiveUpError("Not called any more, since its attempts are used up");
+  return all.filter((each) => !tried.includes(each)).map(({ key }) => ({
+    key,
+    error,
+    retries: [],
+  }));
+}
+
+function failureOf(key: string, error: unknown, { retries, limits }: HandlerRun): Failure {
+  const isOver = error instanceof GiveUpError || error instanceof ParkedError;
+  return { key, error, retries: isOver ? [] : retries ?? [limits.retry] };
 }
 
 /**
@@ -98,15 +183,17 @@ class HandlerLimits {
     limit?.nameBy(() => this.#running.keys());
   }
 
-  /** Makes the signal and the limit of a handler that starts. */
-  of(key: string): RunLimits {
+  /** Makes the signal, the limit and the policy of a handler that starts. */
+  of(key: string, ownRetry: RetryPolicy | undefined): RunLimits {
     const { signal } = this.#context;
     const { limit } = this.#around;
     const limitMs = this.#running.get(key)!;
-    if (this.#isAlone) return { signal, limit, limitMs };
+    const retry = mergedPolicy(ownRetry, this.#around.retry);
+    const { places } = this.#around;
+    if (this.#isAlone) return { signal, limit, limitMs, retry, places };
     const isShorter = limit && limitMs < this.#longest;
     const own = isShorter ? this.#signalAfter(limit, key, limitMs) : signal;
-    return { signal: own, limit: undefined, limitMs };
+    return { signal: own, limit: undefined, limitMs, retry, places };
   }
 
   #signalAfter(limit: TimeLimit, key: string, ms: number): AbortSignal {
@@ -138,8 +225,8 @@ class HandlerLimits {
 }
 
 /** Checks whether a handler has failed because events of a batch cannot wait: it would in each attempt. */
-function isHopeless({ earlier = [] }: WebhookEvent, error: unknown): error is WaitRefusedError {
-  return earlier.length > 0 && error instanceof WaitRefusedError;
+function isHopeless({ batch = [] }: WebhookEvent, error: unknown): error is WaitRefusedError {
+  return batch.length > 1 && error instanceof WaitRefusedError;
 }
 
 const givenUp = (cause: Error): GiveUpError => new GiveUpError(cause.message, { cause });

@@ -13,11 +13,17 @@ import {
   type DescribedHandler,
   type EventHandler,
   type HandlerContext,
+  HANDLERS,
+  handlersOf,
   HANDLES,
+  type NamedEvent,
   NoHandler,
   type WebhookEvent,
 } from "../worker/event.ts";
-import { handleAll, type NamedHandler } from "./_handle_all.ts";
+import { ConcurrencyLimit } from "../worker/concurrency_limit.ts";
+import { type HandlerPlan, PLAN, type PlannedHandler } from "../worker/handler_plans.ts";
+import { checkRetryPolicy, type RetryPolicy } from "../worker/retry_policy.ts";
+import { handleAll, type NamedHandler, planRuns } from "./_handle_all.ts";
 import type { EventName, EventPayload } from "./event_types.ts";
 
 /**
@@ -43,6 +49,25 @@ export interface HandlerOptions {
    * @default {undefined} The worker's.
    */
   readonly timeoutMs?: number | undefined;
+  /**
+   * Largest number of the handler's runs at once, in this process: each process has its own. An event of which a
+   * handler has as many runs as it may waits as a whole, without an attempt, and takes no place of the worker. Some
+   * wait in memory; the others go back to the schedule for a second, and later for up to a minute, where another
+   * process may take them. Events without an ordering key may overtake each other by that. A run counts until its
+   * handler has ended, also past its time limit.
+   *
+   * @default {undefined} As many as the worker runs.
+   */
+  readonly concurrency?: number | undefined;
+  /**
+   * Delays between the handler's attempts, and their number, instead of the worker's {@linkcode WorkerOptions.retry}.
+   * What is left out is the worker's. If several handlers of an event have failed, it is tried again after the
+   * longest of their delays, and dies once the attempts of all of them are used up. A handler whose attempts are used
+   * up is not called any more while others are.
+   *
+   * @default {undefined} The worker's.
+   */
+  readonly retry?: RetryPolicy | undefined;
 }
 
 /**
@@ -132,7 +157,7 @@ export interface EventRouter<
    *
    * @param names The name, or several.
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns The router.
    * @throws {TypeError} If the handler is not a function, the name is missing, the id is malformed or another
    * handler's, or there is another handler without an id for one of the names.
@@ -147,7 +172,7 @@ export interface EventRouter<
    * Registers a handler for all events, in addition to their own handlers.
    *
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns The router.
    * @throws {TypeError} If the handler is not a function, the id is malformed or another handler's, or there
    * is another handler without an id for all events.
@@ -161,7 +186,7 @@ export interface EventRouter<
    * Registers a handler for the events that have none by {@linkcode EventRouter.on}.
    *
    * @param handler The handler.
-   * @param options Its id and its time limit.
+   * @param options The options of the handler.
    * @returns The router.
    * @throws {TypeError} If the handler is not a function, the id is malformed or another handler's, or there
    * is another handler without an id for these events.
@@ -185,6 +210,11 @@ export interface EventRouter<
   readonly handle: EventHandler<JsonObject, TContext>;
 }
 
+/** A handler of an event, with its registration. */
+interface RoutedHandler extends NamedHandler {
+  readonly route: Route;
+}
+
 interface Route {
   readonly handler: EventHandler;
   /** The events it is registered for: `on(push)`, `onAny` or `onOther`. */
@@ -192,6 +222,8 @@ interface Route {
   /** Its id, as the records of events have it. */
   readonly id: string | undefined;
   readonly timeoutMs: number | undefined;
+  readonly retry: RetryPolicy | undefined;
+  readonly limit: ConcurrencyLimit | undefined;
 }
 
 const DOING = "register the handler";
@@ -205,7 +237,12 @@ const checkId: OptionCheck = (doing, _name, id) => {
   throw new TypeError(`Cannot ${doing}: ${wanted}, got ${met(id)}`);
 };
 
-const HANDLER_CHECKS = { id: checkId, timeoutMs: wholeNumber({ max: MAX_TIMER_MS }) };
+const HANDLER_CHECKS = {
+  id: checkId,
+  timeoutMs: wholeNumber({ max: MAX_TIMER_MS }),
+  concurrency: wholeNumber(),
+  retry: checkRetryPolicy,
+};
 
 /** Names are types of events, perhaps with an action: no event would ever match `*` or `issues opened`. */
 const NAME = /^[\w.:-]{1,202}$/;
@@ -293,6 +330,9 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
   implements EventRouter<TEvents, TContext> {
   readonly #routes: Route[] = [];
   readonly #keys = new Set<string>();
+  /** Plans of the handlers that are routers. */
+  readonly #inner: HandlerPlan[] = [];
+  #isLimited = false;
   readonly #isStrict: boolean;
 
   constructor(isStrict: boolean) {
@@ -325,19 +365,72 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
 
   readonly handle: EventHandler<JsonObject, TContext> = Object.assign(this.#handle.bind(this), {
     [HANDLES]: () => this.#handles(),
+    [PLAN]: this.#plan(),
+    [HANDLERS]: (event: NamedEvent) => this.#handlersOf(event),
   });
 
+  #plan(): HandlerPlan {
+    const hasLimits = () => this.#hasLimits;
+    return {
+      get hasLimits() {
+        return hasLimits();
+      },
+      runs: (event, retry) => planRuns(this.#named(event), event, retry),
+    };
+  }
+
+  get #hasLimits(): boolean {
+    return this.#isLimited || this.#inner.some((plan) => plan.hasLimits);
+  }
+
   async #handle(event: WebhookEvent, context: TContext): Promise<void> {
-    const names = namesOf(event);
-    const own = names.map((name) => `on(${name})`);
+    // All events of a batch have the same handlers. Their keys must not change if the latest event is cancelled.
+    const [first = event, ...others] = event.batch ?? [];
+    if (others.length > 0) this.#checkTogether(first, others);
+    const handlers = this.#named(first);
+    if (handlers.length === 0) {
+      throw new NoHandler(namesOf(first)[0]!, { isStrict: this.#isStrict });
+    }
+    await handleAll(handlers, event, context);
+  }
+
+  /**
+   * Refuses events that other handlers take than the first one. The worker does not have them handled together unless
+   * a function between it and this router hides the handlers.
+   */
+  #checkTogether(first: WebhookEvent, others: readonly WebhookEvent[]): void {
+    const handlers = this.#handlersOf(first);
+    for (const other of others) {
+      if (other.type === first.type && other.action === first.action) continue;
+      const its = this.#handlersOf(other);
+      if (its.length === handlers.length && its.every((each, i) => each === handlers[i])) continue;
+      throw new Error(
+        `Cannot handle ${namesOf(first)[0]} and ${
+          namesOf(other)[0]
+        } together: they have different handlers. ` +
+          "Give the router's `handle` itself to the worker or to another router, and not a function that calls it",
+      );
+    }
+  }
+
+  /** Finds the handlers of an event, with their keys. */
+  #named(event: Pick<NamedEvent, "type" | "action">): RoutedHandler[] {
+    const own = namesOf(event).map((name) => `on(${name})`);
     const isNamed = this.#routes.some(({ events }) => own.some((each) => events.has(each)));
     const wanted = isNamed ? [...own, "onAny"] : ["onAny", "onOther"];
-    const handlers = this.#routes.flatMap(({ events, id, ...route }): NamedHandler | [] => {
+    return this.#routes.flatMap((route) => {
+      const { id, events, ...handler } = route;
       const match = wanted.find((each) => events.has(each));
-      return match === undefined ? [] : { key: id ?? match, ...route };
+      return match === undefined ? [] : { key: id ?? match, ...handler, route };
     });
-    if (handlers.length === 0) throw new NoHandler(names[0]!, { isStrict: this.#isStrict });
-    await handleAll(handlers, event, context);
+  }
+
+  /** Lists the handlers of an event, and those of routers among them. */
+  #handlersOf(event: NamedEvent): readonly unknown[] {
+    return this.#named(event).flatMap(({ handler, route }) => {
+      const inner = handlersOf(handler, event);
+      return inner.length === 0 ? [] : [route, ...inner];
+    });
   }
 
   /** Lists the events that have a handler. If another router handles all events, its list counts. */
@@ -365,11 +458,12 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
       throw new TypeError(`Cannot ${DOING}: it must be a function, got ${met(handler)}`);
     }
     checkOptions(DOING, options, HANDLER_CHECKS);
-    const { timeoutMs } = options;
+    const { timeoutMs, retry, concurrency } = options;
+    const limit = concurrency === undefined ? undefined : new ConcurrencyLimit(concurrency);
     const id = options.id === undefined ? undefined : `id(${options.id})`;
     // Only the events it is registered for, and contexts of its router, reach it.
     const own = handler as unknown as EventHandler;
-    const route: Route = { handler: own, events: new Set(events), id, timeoutMs };
+    const route: Route = { handler: own, events: new Set(events), id, timeoutMs, retry, limit };
     const keys = id === undefined ? [...route.events] : [id];
     const taken = keys.find((key) => this.#keys.has(key));
     if (taken !== undefined) {
@@ -380,6 +474,9 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
       throw new TypeError(`Cannot ${DOING}: ${reason}`);
     }
     this.#routes.push(route);
+    const plan = (own as PlannedHandler)[PLAN];
+    if (plan) this.#inner.push(plan);
+    if (limit) this.#isLimited = true;
     for (const key of keys) this.#keys.add(key);
     return this;
   }

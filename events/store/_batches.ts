@@ -10,17 +10,20 @@
  *
  * Each of those that die takes over what is done of the handling: a replay goes on there. If that is too much for
  * one commit of an engine, some of the others die before, in other commits, each of which checks that the first one
- * is still the same. The latest one is never among them, because its id is part of the idempotency key. If the
+ * is still the same. The latest one is never among them, because its payload is what the handler gets. If the
  * process dies in between, the rest is handled or dies by itself.
  *
- * An event of another type or action ends a batch, since it has handlers of its own. So does an event with
- * other progress, from an earlier run, or with steps, and one that cannot be read.
+ * An event of another type or action ends a batch, since it may have handlers of its own, unless both have the rule
+ * `together` and the claimer says that the same handlers take both. So does an event with other progress, from an
+ * earlier run, or with steps, and one that cannot be read. Another version of the code may have other handlers: it cuts
+ * a batch that is tried again where they begin to differ, and the rest is the next batch.
  *
  * @module
  */
-import { batched, waiting } from "./arrival.ts";
+import { batched, beginsBatch, waiting } from "./arrival.ts";
 import type { Engine, GroupMember, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
+import { hasBegun } from "./settlement.ts";
 
 /** The number of events that are handled together, at most: they are settled in one commit. */
 const MAX_BATCH = 100;
@@ -28,18 +31,36 @@ const MAX_BATCH = 100;
 /** The number of bytes of the payloads of events that are handled together, at most. */
 const MAX_PAYLOAD_BYTES = 8_000_000;
 
+/** Lists the handlers that take an event: equal lists mean the same handlers. Undefined if that is not known. */
+export type HandlersOf = ((event: EventRecord) => readonly unknown[]) | undefined;
+
 /**
- * Determines the batch of the first event of a group, unless it has to wait.
+ * Determines the batch of the first event of a group, unless it has to wait. One that was determined before is cut if
+ * the handlers of the claimer do not take it as a whole.
  *
  * @param engine The engine.
  * @param record The record of the first event. It is due.
  * @param now The time, milliseconds since the epoch.
+ * @param handlersOf Lists the claimer's handlers of an event.
  * @returns The record with its batch, or with a later time at which it is due.
  */
-export async function beginBatch(
+export function readyBatch(
   engine: Engine,
   record: EventRecord,
   now: number,
+  handlersOf: HandlersOf,
+): EventRecord | Promise<EventRecord> {
+  if (beginsBatch(record)) return beginBatch(engine, record, now, handlersOf);
+  const { batch, quiet } = record;
+  const mayBeMixed = handlersOf && quiet?.together && batch && batch.events > 1;
+  return mayBeMixed ? cutBatch(engine, record, handlersOf) : record;
+}
+
+async function beginBatch(
+  engine: Engine,
+  record: EventRecord,
+  now: number,
+  handlersOf: HandlersOf,
 ): Promise<EventRecord> {
   const { key } = record.group!;
   const { next, joinedAt } = await engine.group(key, { from: 0, limit: 0 });
@@ -50,13 +71,33 @@ export async function beginBatch(
   let bytes = record.payload?.size ?? 0;
   for (const { event } of behind) {
     const member = event?.record;
-    if (!member || !belongsTo(record, member)) break;
+    if (!member || !belongsTo(record, member, handlersOf)) break;
     bytes += member.payload!.size;
     if (bytes > MAX_PAYLOAD_BYTES) break;
     meant.push(member);
   }
   const events = Math.max(1, engine.limits.together(meant));
   return batched(record, { last: meant[events - 1]!.group!.position, events });
+}
+
+/** Cuts a batch before the first event that other handlers take than the first one. */
+async function cutBatch(
+  engine: Engine,
+  record: EventRecord,
+  handlersOf: NonNullable<HandlersOf>,
+): Promise<EventRecord> {
+  const own = handlersOf(record);
+  // Without a handler here, what has begun is put off or given up, and never ignored: it stays as it is.
+  const isMeant = own.length > 0 || hasBegun(record) || record.state === "running";
+  const kept = [record];
+  for (const member of await membersOf(engine, record)) {
+    const isKept = isSameName(record, member) || (isMeant && isSame(own, handlersOf(member)));
+    if (!isKept) {
+      return batched(record, { last: kept.at(-1)!.group!.position, events: kept.length });
+    }
+    kept.push(member);
+  }
+  return record;
 }
 
 /** Reads the other events of a batch, in their order. One that was cancelled meanwhile is left out. */
@@ -111,13 +152,29 @@ function waitOf(
 }
 
 /** Checks whether an event can be handled together with the first one of its group, by the same handlers. */
-function belongsTo(first: EventRecord, record: EventRecord): boolean {
-  const { state, quiet, payload, type, action, platform } = record;
+function belongsTo(first: EventRecord, record: EventRecord, handlersOf: HandlersOf): boolean {
+  const { state, quiet, payload, platform } = record;
   const isOpen = state === "queued" && quiet !== undefined && payload !== null;
   // What is done of the first one's handling counts for all of them.
   const isAsFar = String(record.progress ?? []) === String(first.progress ?? []);
   // The results of steps are of one event alone.
   const hasSteps = (first.steps ?? []).length + (record.steps ?? []).length > 0;
-  const isSame = type === first.type && action === first.action && platform === first.platform;
-  return isOpen && isAsFar && !hasSteps && isSame;
+  if (!isOpen || !isAsFar || hasSteps || platform !== first.platform) return false;
+  return isSameName(first, record) || takesBoth(first, record, handlersOf);
+}
+
+function isSameName(first: EventRecord, { type, action }: EventRecord): boolean {
+  return type === first.type && action === first.action;
+}
+
+/** Checks whether two events with different names are handled by one call: both ask for it, and their handlers allow it. */
+function takesBoth(first: EventRecord, record: EventRecord, handlersOf: HandlersOf): boolean {
+  if (!handlersOf || !first.quiet!.together || !record.quiet!.together) return false;
+  const handlers = handlersOf(first);
+  // Without a handler here each is ignored, or left to another version, by its own name.
+  return handlers.length > 0 && isSame(handlers, handlersOf(record));
+}
+
+function isSame(handlers: readonly unknown[], others: readonly unknown[]): boolean {
+  return handlers.length === others.length && handlers.every((each, i) => each === others[i]);
 }

@@ -1,5 +1,5 @@
 import { writeLog } from "../../core/mod.ts";
-import { beginBatch } from "./_batches.ts";
+import { readyBatch } from "./_batches.ts";
 import { applyChange, NEXT_IS_DUE } from "./_settlement.ts";
 import { endOfWait, type WaitEnd } from "./_waits.ts";
 import { beginsBatch, inIntake, joinedLate, leased, type LeaseRequest } from "./arrival.ts";
@@ -248,7 +248,10 @@ export class Claims {
       return null;
     }
     const open = end?.record ?? record;
-    const ready = beginsBatch(open) ? await beginBatch(engine, open, now) : open;
+    // Those that join their groups only now do so in this order: none of them waits for another call before.
+    const ready = open.quiet && open.group
+      ? await readyBatch(engine, open, now, options.handlersOf)
+      : open;
     if (ready.dueAt !== null && ready.dueAt > now) {
       options.hasLeft ||= !await this.#put({ before: event, after: () => ready, via: due });
       return null;
@@ -274,8 +277,8 @@ export class Claims {
 
   /**
    * Adds an event to its ordering group now that it is claimed: it was stored for later, and its group did not wait
-   * for it. If the group is empty the event is leased in the same change, otherwise it waits for
-   * its turn like any other.
+   * for it. If the group is empty the event is leased in the same change, unless it waits for others to be handled
+   * with; otherwise it waits for its turn like any other.
    *
    * @param claimed The event. It is due.
    * @param ready Its record before it joins.
@@ -294,9 +297,10 @@ export class Claims {
       isLeased = isMeant;
     };
     const after = ({ now, group, isFirst = false }: Moment) => {
+      const joined = joinedLate(ready, group!, isFirst, now);
+      const canBeLeased = isFirst && !beginsBatch(joined);
       // Reserved before the change is made: other groups join meanwhile.
-      reserve(isFirst && (isLeased || claiming.room > 0));
-      const joined = joinedLate(ready, group!, isFirst);
+      reserve(canBeLeased && (isLeased || claiming.room > 0));
       return isLeased ? leased(joined, claiming, now) : joined;
     };
     const joins = inIntake(ready.intake, ready.orderingKey ?? "");

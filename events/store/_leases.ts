@@ -9,6 +9,7 @@ import { isSameLease, renewed } from "./arrival.ts";
 import { deathOf } from "./emission.ts";
 import { type Applied, type CellChange, type Stored, TooLargeError, type Turn } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
+import { failingIn, type FailingRule } from "./failing.ts";
 import type { CommitEffects, EventStore, HandledPart, NoteOptions } from "./event_store.ts";
 import {
   buried,
@@ -63,6 +64,29 @@ export function leaseOperations<TTx>(
     } catch (error) {
       if (!(error instanceof TooLargeError)) throw error;
       return isMade(await applyChange(core, lease, inBrief(after), options));
+    }
+  }
+
+  /** Gives an event back, with reports that it fails: in brief if that is too large. */
+  async function isGivenBack(
+    lease: Lease,
+    after: EventRecord,
+    rules: readonly FailingRule[] = [],
+    isBrief = false,
+  ): Promise<boolean> {
+    const { record, reports } = rules.length === 0
+      ? { record: after, reports: [] }
+      : failingIn(after, rules, engine.now(), isBrief);
+    if (reports.length === 0) return await isSettled(lease, record);
+    const puts = reports.map((report) => emitter.putUnique(report, record));
+    const announce = reports.some(({ delayMs }) => delayMs === 0);
+    try {
+      const isDone = isMade(await applyChange(core, lease, record, { puts, announce }));
+      if (isDone) emitter.made(puts);
+      return isDone;
+    } catch (error) {
+      if (isBrief || !(error instanceof TooLargeError)) throw error;
+      return await isGivenBack(lease, inBrief(after), rules, true);
     }
   }
 
@@ -152,12 +176,13 @@ export function leaseOperations<TTx>(
       return isEnded(lease, completed(lease.record, engine.now(), options.outcome), options);
     },
 
-    retry(lease, delayMs, error, { reason } = {}) {
-      return isSettled(lease, retried(lease.record, delayMs, error, engine.now(), reason));
+    retry(lease, delayMs, error, { reason, reports } = {}) {
+      const after = retried(lease.record, delayMs, error, engine.now(), reason);
+      return isGivenBack(lease, after, reports);
     },
 
-    release(lease, options = {}) {
-      return isSettled(lease, released(lease.record, options, engine.now()));
+    release(lease, { reports, ...options } = {}) {
+      return isGivenBack(lease, released(lease.record, options, engine.now()), reports);
     },
 
     async bury(lease, error, { reports = false } = {}) {
@@ -175,7 +200,7 @@ function notedPart(part: HandledPart, before: EventRecord, now: number): {
 } {
   const { name } = part;
   if (part.is === "step") {
-    const { step, cells } = storedStep(before, name, part.json, { at: now });
+    const { step, cells } = storedStep(before, name, part.json, { at: now, run: before.run });
     return { transition: (record) => withStep(record, step), cells };
   }
   if (part.is === "handler") return { transition: (record) => progressed(record, name) };

@@ -10,7 +10,7 @@ import { storedStep } from "./_steps.ts";
 import { answerCell, answers, arriving, restoreWake } from "./_waits.ts";
 import { imported } from "./arrival.ts";
 import { type CellChange, type CellKey, type Engine, TooLargeError } from "./engine.ts";
-import type { PayloadRef } from "./event_record.ts";
+import type { EventStep, PayloadRef } from "./event_record.ts";
 import type { EventOperations, RestoreOutcome } from "./event_store.ts";
 import { scheduleKey, scheduleNotes } from "./own_cells.ts";
 import {
@@ -22,8 +22,8 @@ import {
   type PortableRecord,
 } from "./portable_event.ts";
 import { newPayloadRef, type StoreCore } from "./store_core.ts";
-import { listQuestions, questionCell } from "./questions.ts";
-import { stepOf } from "./settlement.ts";
+import { listQuestions } from "./_questions.ts";
+import { questionCell } from "./questions.ts";
 import { entryUntil, listStates, stateChange, stateKey } from "./stored_state.ts";
 import { wakeOf } from "./waits.ts";
 
@@ -85,9 +85,9 @@ export function restoring(
     const payload = body && newPayloadRef(engine, body);
     if ((await engine.get([record.id]))[0] !== null) return "known";
     const { steps, results = {} } = { ...record, results: event.results };
-    for (const { name } of steps ?? []) {
+    for (const step of steps ?? []) {
       // Before the event, which may be handled at once.
-      if (Object.hasOwn(results, name)) await restoreResult(core, record, name, results[name]);
+      if (Object.hasOwn(results, step.name)) await restoreResult(core, record, step, results);
     }
     if (!payload || fitsChange(payload)) return await untilDone(() => tryToRestore(event, payload));
     await engine.upload(payload, body);
@@ -113,10 +113,11 @@ export function restoring(
 async function restoreResult(
   core: StoreCore,
   record: PortableRecord,
-  name: string,
-  value: unknown,
+  step: EventStep,
+  results: NonNullable<PortableEvent["results"]>,
 ): Promise<void> {
-  const { cells } = storedStep(record, name, JSON.stringify(value), stepOf(record, name));
+  const { name } = step;
+  const { cells } = storedStep(record, name, JSON.stringify(results[name]), step);
   await core.engine.apply({ cells, urgency: "work" });
 }
 

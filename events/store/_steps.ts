@@ -12,15 +12,12 @@ import { met } from "../../core/check_options.ts";
 import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
 import type { CellChange, CellKey } from "./engine.ts";
-import type { EventRecord, EventStep } from "./event_record.ts";
-import { jsonBytes, stepOf, withoutStep } from "./settlement.ts";
+import { type EventRecord, type EventStep, MAX_RESULT_BYTES } from "./event_record.ts";
+import { jsonBytes } from "./settlement.ts";
 import { findEvent, type StoreCore } from "./store_core.ts";
 
 /** Kind of the cells. */
 const STEP = "step";
-
-/** Largest result, in bytes of its JSON. In Base64 it takes 699,051: the commit of a KV takes 819,200. */
-const MAX_RESULT_BYTES = 524_288;
 
 /** Characters of a result in a cell. In UTF-8 each takes up to three bytes, and a cell takes up to 65,536. */
 const PART_CHARACTERS = 20_000;
@@ -56,15 +53,15 @@ export interface ListedStep {
  * @param record The record of the event.
  * @param name The name of the step.
  * @param json The result as JSON; undefined for none.
- * @param at The time at which it is stored, milliseconds since the epoch, and the event's run.
+ * @param stored The time at which it is stored, milliseconds since the epoch, and the event's run then.
  * @returns The step, and the cells, each with a part of the result.
  * @throws {RangeError} If the result is too large.
  */
 export function storedStep(
-  record: Pick<EventRecord, "id" | "run">,
+  record: Pick<EventRecord, "id">,
   name: string,
   json: string | undefined,
-  { at = 0, run = record.run }: Partial<Pick<EventStep, "at" | "run">> = {},
+  { at, run }: Pick<EventStep, "at" | "run">,
 ): { readonly step: EventStep; readonly cells: readonly CellChange[] } {
   if (json !== undefined) checkSize(name, json);
   const parts = partsOf(json);
@@ -109,7 +106,8 @@ export async function listSteps(core: StoreCore, id: string): Promise<ListedStep
 }
 
 /**
- * Forgets a step of an event that does not run, so that the next attempt repeats it.
+ * Forgets a step of an event that does not run, with what came after it: the later steps, and the answers since. So the
+ * next attempt repeats the handling from there.
  *
  * @param core The store.
  * @param id The event's id.
@@ -120,11 +118,16 @@ export async function forgetStep(core: StoreCore, id: string, name: string): Pro
   return await untilDone(async () => {
     const found = await findEvent(core.engine, id);
     if (!found?.record) return false;
-    const step = stepOf(found.record, name);
-    const { state } = found.record;
-    if (!step || state === "running" || state === "done") return false;
-    const cells = deletedCells(found.record, [step]);
-    return await settle(core, found, withoutStep(found.record, name), { cells }) ? true : undefined;
+    const { state, steps = [], woken } = found.record;
+    const first = steps.findIndex((step) => step.name === name);
+    if (first < 0 || state === "running" || state === "done") return false;
+    const after = {
+      ...found.record,
+      steps: steps.slice(0, first),
+      ...(woken && { woken: woken.filter(({ at }) => at < steps[first]!.at) }),
+    };
+    const cells = deletedCells(found.record, steps.slice(first));
+    return await settle(core, found, after, { cells }) ? true : undefined;
   });
 }
 

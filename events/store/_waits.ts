@@ -273,7 +273,7 @@ export async function leavingName(core: StoreCore, record: EventRecord): Promise
   return isFor(name.stored, record) ? [taking(name)] : [];
 }
 
-function wakingOf(
+export function wakingOf(
   { engine }: StoreCore,
   { name, version, stored, holder }: Name,
   { value }: Wake,
@@ -401,9 +401,7 @@ const UNREADABLE = "another version wrote the entry of the name, or it is damage
 /** Refuses to let an event wait that is handled together with others: these would have to wait with it. */
 function checkIsAlone({ batch }: EventRecord): void {
   if (!batch || batch.events < 2) return;
-  throw new WaitRefusedError(
-    `Cannot wait: the event is handled together with ${batch.events - 1} earlier ones`,
-  );
+  throw new WaitRefusedError("Cannot wait: the event is handled together with others");
 }
 
 function taking({ name, version }: Name): CellChange {

@@ -10,6 +10,7 @@ import { createHash } from "node:crypto";
 import { met, numberFrom } from "../../core/check_options.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { parseTraceparent } from "../../telemetry/traceparent.ts";
+import type { BatchOptions } from "./batch_options.ts";
 import { type Emission, isReported, OWN } from "./emission.ts";
 import {
   type Delivery,
@@ -167,15 +168,18 @@ export function accepted(
  * @returns The record.
  */
 export function emitted(
-  { source, type, action, id: deliveryId, delayMs, group }: Emission,
+  emission: Emission,
   id: string,
   payload: PayloadRef,
   now: number,
   parent?: EventRecord,
 ): EventRecord {
-  const delivery = { platform: OWN, intake: source, source, type, action, deliveryId };
+  const { source, type, action, id: deliveryId, delayMs, group } = emission;
+  const { quietMs, maxWaitMs, together } = emission;
+  const own = { platform: OWN, intake: source, source, type, action, deliveryId };
   const { traceparent, id: causedBy } = parent ?? {};
-  const record = accepted({ ...delivery, traceparent, ...NO_BODY }, id, payload, now);
+  const delivery = { ...own, quietMs, maxWaitMs, together, traceparent, ...NO_BODY };
+  const record = accepted(delivery, id, payload, now);
   return {
     ...record,
     dueAt: now + delayMs,
@@ -205,7 +209,8 @@ export function replayed(
   } = {},
 ): EventRecord {
   const { outcome: _outcome, cancelRequestedAt: _request, putOff: _putOff, ...open } = record;
-  const { joinsLater: _later, batch: _batch, handledWith: _with, ...kept } = open;
+  const { joinsLater: _later, batch: _batch, handledWith: _with, ...closed } = open;
+  const { failing: _failing, ...kept } = closed;
   const run = nextRun(record);
   const again: EventRecord = {
     ...anewQuiet(kept, now),
@@ -219,14 +224,19 @@ export function replayed(
     settledAt: null,
     payload,
   };
-  if (!isFresh) return isOfSeveral(record) ? withoutSteps(again) : again;
+  if (!isFresh) return record.batch ? { ...again, steps: ownSteps(record) } : again;
   const { progress: _progress, isBegun: _begun, woken: _woken, ...anew } = withoutSteps(again);
   return { ...anew, keyRun: run };
 }
 
-/** Checks whether the steps of an event are those of its batch. */
-function isOfSeveral({ batch }: EventRecord): boolean {
-  return batch !== undefined && batch.events > 1;
+/**
+ * Reads the steps of an event, without those of a batch: it has other events when it is handled again.
+ *
+ * @param record The record.
+ * @returns The steps; undefined if there are none.
+ */
+export function ownSteps({ batch, steps }: EventRecord): EventRecord["steps"] {
+  return batch && batch.events > 1 ? undefined : steps;
 }
 
 function withoutSteps({ steps: _, ...record }: EventRecord): EventRecord {
@@ -242,13 +252,14 @@ function withoutSteps({ steps: _, ...record }: EventRecord): EventRecord {
  * @returns The record.
  */
 export function redelivered(record: EventRecord, dead: EventRecord): EventRecord {
-  const { progress, steps, woken, keyRun, emitted } = dead;
+  const { progress, woken, keyRun, emitted } = dead;
+  const steps = ownSteps(dead);
   return {
     ...record,
     run: nextRun(dead),
     ...(keyRun !== undefined && { keyRun }),
     ...(progress && { progress }),
-    ...(steps && !isOfSeveral(dead) && { steps }),
+    ...(steps && { steps }),
     ...(woken && { woken }),
     ...(emitted !== undefined && { emitted }),
   };
@@ -279,11 +290,12 @@ export function imported(
 }
 
 function quietRuleOf(
-  { maxWaitMs }: Delivery,
+  { maxWaitMs, together }: BatchOptions,
   quietMs: number,
   since: number,
 ): EventRecord["quiet"] {
-  return { quietMs, maxWaitMs: maxWaitMs ?? MAX_WAITS * quietMs, since, waitedMs: 0 };
+  const rule = { quietMs, maxWaitMs: maxWaitMs ?? MAX_WAITS * quietMs, since, waitedMs: 0 };
+  return together ? { ...rule, together } : rule;
 }
 
 /** Lets an event wait anew until it is quiet: it joins the end of its group. */
@@ -328,26 +340,38 @@ export function joined(
   const after = { ...record, orderingKey, group, dueAt: isFirst ? record.dueAt : null };
   const { quiet, dueAt, delayMs = 0 } = after;
   if (!quiet || dueAt === null) return after;
-  const waitMs = Math.min(quiet.quietMs, quiet.maxWaitMs);
+  const waitMs = firstWaitOf(after);
   // After a delay that it has brought along from another store.
   return { ...waiting(after, waitMs, group.position + 1, dueAt), delayMs: delayMs + waitMs };
 }
 
 /**
  * Gives an event that joins late its position in its ordering group. If it is the first one it can
- * be leased; otherwise it waits at the end of the group, off the schedule.
+ * be leased, or waits until it is quiet if it is handled together with the next ones; otherwise it waits at the end of
+ * the group, off the schedule.
  *
  * @param record The record.
  * @param group The position.
  * @param isFirst Set if no other event is in the group.
+ * @param now The time, milliseconds since the epoch.
  * @returns The record.
  */
 export function joinedLate(
   { joinsLater: _, ...record }: EventRecord,
   group: GroupPosition,
   isFirst: boolean,
+  now: number,
 ): EventRecord {
-  return isFirst ? { ...record, group } : { ...record, group, dueAt: null, delayMs: 0 };
+  // It waits from the time at which it became due: claims may come later.
+  const since = Math.min(now, record.dueAt ?? now);
+  const after = { ...anewQuiet(record, since), group };
+  if (!isFirst) return { ...after, dueAt: null, delayMs: 0 };
+  return beginsBatch(after) ? waiting(after, firstWaitOf(after), group.position + 1, since) : after;
+}
+
+/** Calculates the time after which an event may be quiet that has just joined its empty group, in milliseconds. */
+function firstWaitOf({ quiet }: EventRecord): number {
+  return Math.min(quiet!.quietMs, quiet!.maxWaitMs);
 }
 
 /**

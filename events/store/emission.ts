@@ -7,6 +7,7 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { checkFilled, checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
+import { type BatchOptions, checkBatchOptions } from "./batch_options.ts";
 import type { SettlementRoom } from "./engine.ts";
 import type { EventChat, EventRecord, EventRepository, EventSender } from "./event_record.ts";
 import { isAction } from "./processes.ts";
@@ -16,6 +17,9 @@ export const OWN = "events";
 
 /** The source of the events that report dead ones, and their type. */
 export const DEAD = "dead";
+
+/** The source of the events that report failing ones, and their type. */
+export const FAILING = "failing";
 
 /** The platform, intake and source of the events that schedules make. */
 export const SCHEDULE = "schedule";
@@ -48,6 +52,7 @@ const PLATFORMS: ReadonlySet<string> = new Set([
 /** Sources whose events only the package makes, each with what to do instead. */
 const MADE: ReadonlyMap<string, string> = new Map([
   [DEAD, "whose events report dead ones: register a handler for them with onDead()"],
+  [FAILING, "whose events report failing ones: register a handler for them with onFailing()"],
   [SCHEDULE, "whose events schedules make: run one at once with runSchedule()"],
 ]);
 
@@ -83,7 +88,7 @@ export interface OwnEvents<TEvents extends object = Readonly<Record<string, Json
  *
  * @category Flows
  */
-export interface EmitOptions {
+export interface EmitOptions extends BatchOptions {
   /**
    * The id, without the name of the source: 1 to 500 characters. An event whose id is known already, in
    * whatever state, is not stored again. It must not end as generated ids do: with a slash and four digits or
@@ -123,9 +128,9 @@ export interface Emit {
    * @param source The source.
    * @param type The type of the event: up to 100 letters, digits, `_`, `.`, `:` and `-`.
    * @param payload The payload, a JSON object. It is copied.
-   * @param options The id, the delay and the ordering key.
+   * @param options The id, the delay, the ordering key, and the rule for handling events of that key together.
    * @throws {TypeError} If an argument has the wrong type, or the handler has ended.
-   * @throws {RangeError} If the delay is out of range, or the handler has emitted as much as the store has room
+   * @throws {RangeError} If a time is out of range, or the handler has emitted as much as the store has room
    * for in a commit: in a KV 200 events or 600,000 bytes, 1,024 for each event beside its payload. Ids of your own may
    * take 26,333 bytes, each with 32 more and the source's name: 200 of 90 characters.
    */
@@ -151,7 +156,7 @@ export interface Emit {
  *
  * @category Flows
  */
-export interface Emission {
+export interface Emission extends BatchOptions {
   /** The name of its source. */
   readonly source: string;
   /** The type. */
@@ -204,6 +209,8 @@ const OPTIONS = {
   id: checkId,
   delayMs: numberFrom(0, MAX_DELAY_MS),
   group: checkFilled,
+  // Together.
+  ...{ quietMs: undefined, maxWaitMs: undefined, together: undefined },
 };
 
 /**
@@ -215,7 +222,7 @@ const OPTIONS = {
  * @param options The id, the delay and the ordering key.
  * @returns The event to be stored.
  * @throws {TypeError} If an argument has the wrong type.
- * @throws {RangeError} If the delay is out of range.
+ * @throws {RangeError} If a time is out of range.
  */
 export function emissionOf(
   source: OwnEvents<object> | string,
@@ -233,7 +240,13 @@ export function emissionOf(
     );
   }
   checkOptions(DOING, options, OPTIONS);
-  const { id, delayMs = 0, group } = options;
+  const { id, delayMs = 0, group, quietMs, maxWaitMs, together } = options;
+  const isQuiet = checkBatchOptions(DOING, options);
+  if (isQuiet && group === undefined) {
+    throw new TypeError(
+      `Cannot ${DOING}: 'quietMs' needs a 'group': it is the time without a new event of that`,
+    );
+  }
   const body = bodyOf(payload);
   const { action } = payload as { readonly action?: unknown };
   return {
@@ -243,6 +256,7 @@ export function emissionOf(
     ...(id !== undefined && { id }),
     delayMs: Math.ceil(delayMs),
     ...(group !== undefined && { group }),
+    ...(isQuiet && { quietMs, maxWaitMs, together }),
     body,
   };
 }
@@ -379,9 +393,9 @@ export function deathOf(record: EventRecord, isBrief = false): Emission | undefi
   };
 }
 
-/** Checks whether the death of an event is reported: reports of reports would never end. */
+/** Checks whether it is reported that an event fails or has died: reports of reports would never end. */
 export function isReported({ platform, intake, isUnreported = false }: EventRecord): boolean {
-  return !isUnreported && !(platform === OWN && intake === DEAD);
+  return !isUnreported && !(platform === OWN && (intake === DEAD || intake === FAILING));
 }
 
 /**
@@ -399,7 +413,8 @@ export function childIdOf(source: string, parentId: string, number: number): str
   return `${source}:${shortIdOf(parentId)}/${letter}${digits}`;
 }
 
-function shortIdOf(id: string): string {
+/** Shortens the id of an event for the ids of its follow-ups. */
+export function shortIdOf(id: string): string {
   if (Buffer.byteLength(id) <= MAX_PARENT_LENGTH) return id;
   return `~${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
 }

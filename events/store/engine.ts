@@ -297,7 +297,7 @@ export interface GroupMember {
 export interface Group {
   /** The position that the next event will take. */
   readonly next: number;
-  /** The time at which an event joined last that is handled together with others, milliseconds since the epoch. */
+  /** The latest `quiet.since` of the events that have joined, milliseconds since the epoch; undefined without any. */
   readonly joinedAt: number | undefined;
   /** The events from the first position on that was asked for. */
   readonly members: readonly GroupMember[];

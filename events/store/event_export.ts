@@ -18,6 +18,7 @@ import type {
   StoredEvent,
 } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
+import { ownSteps } from "./arrival.ts";
 import { inOrder, lineOf, type PortableEvent, portableOf } from "./portable_event.ts";
 import { inBatchOf, unparked } from "./settlement.ts";
 
@@ -260,8 +261,8 @@ async function exported(
     const { payload }: EventRecord = record;
     try {
       const body = await bodyOf(store, record);
-      const results = await resultsOf(store, record);
-      return await lineOf(portableOf(answered(record, answers), body, results));
+      const own = { ...answered(record, answers), steps: ownSteps(record) };
+      return await lineOf(portableOf(own, body, await resultsOf(store, own)));
     } catch (error) {
       // Its payload goes with its end. Throws if it is the store that fails.
       record = await store.get(id);

@@ -4,6 +4,7 @@
  * @module
  */
 import type { JsonObject } from "../../core/parse_json.ts";
+import type { BatchOptions } from "./batch_options.ts";
 import {
   type Check,
   type Checks,
@@ -22,6 +23,9 @@ import {
 
 /** The longest id of an event, in characters. Every engine takes it: in UTF-8 it has up to 1,800 bytes. */
 export const MAX_ID_LENGTH = 600;
+
+/** Largest result of a step, in bytes of its JSON. In Base64 it takes 699,051: the commit of a KV takes 819,200. */
+export const MAX_RESULT_BYTES = 524_288;
 
 /** The longest ordering key that a store keeps: a longer one is cut, so that it fits a key. */
 export const MAX_ORDERING_KEY_LENGTH = 256;
@@ -73,7 +77,7 @@ export interface EventSender {
  *
  * @category Event store and worker
  */
-export interface Delivery {
+export interface Delivery extends BatchOptions {
   /** The kind of platform it came from: `forge`, `messenger`, or one of your own. */
   readonly platform: string;
   /** The product that sent it, taken from its headers: `forge`, `github`, `telegram`, ... */
@@ -89,13 +93,6 @@ export interface Delivery {
   readonly intake?: string | undefined;
   /** Events with the same key are handled one at a time, in the order received. */
   readonly orderingKey?: string | undefined;
-  /**
-   * Time without a new event of the same ordering key after which those that wait are handled together, in
-   * milliseconds. Undefined if each is handled by itself.
-   */
-  readonly quietMs?: number | undefined;
-  /** Longest time that the first of them waits for that, in milliseconds: ten times as long by default. */
-  readonly maxWaitMs?: number | undefined;
   /** The trace that its handling becomes part of, as W3C Trace Context has it. Any other text is dropped. */
   readonly traceparent?: string | undefined;
   /** The action, for types that have several: `opened`, `closed`, ... */
@@ -215,12 +212,14 @@ export interface EventRecord {
     readonly quietMs: number;
     /** Longest time that the first of them waits for that, in milliseconds. */
     readonly maxWaitMs: number;
-    /** The time at which the event joined its group, milliseconds since the epoch. */
+    /** The time from which it counts: the event came in or became due, milliseconds since the epoch. */
     readonly since: number;
     /** Sum of the waits that were planned so far, in milliseconds: the clock may be wrong. */
     readonly waitedMs: number;
     /** The position that the next event will take, when the last wait began. Undefined before that. */
     readonly next?: number | undefined;
+    /** Set if it is handled together with events of other types and actions as well. */
+    readonly together?: "all" | undefined;
   } | undefined;
   /** The batch that it is the first event of, from its first lease on. */
   readonly batch?: {
@@ -308,6 +307,13 @@ export interface EventRecord {
      * the last one who has put it off was its handler.
      */
     readonly unhandledSince?: number | undefined;
+  } | undefined;
+  /** Set if it has failed in its current run, where that is reported. */
+  readonly failing?: {
+    /** The time at which the first attempt of the run had failed, milliseconds since the epoch. */
+    readonly since: number;
+    /** The rules by which it was reported in the run: `attempt-5` or `after-600000ms`. */
+    readonly reported: readonly string[];
   } | undefined;
   /** Set if a handler had begun with it in an attempt that was given back, which does not count. */
   readonly isBegun?: boolean | undefined;
@@ -493,6 +499,7 @@ const RECORD: Checks<EventRecord> = {
     since: isTime,
     waitedMs: isTime,
     next: orNone(isCount),
+    together: orNone(isOneOf(["all"])),
   })),
   batch: orNone(shape<Batch>({ last: isCount, events: isCount })),
   handledWith: orNone(isText),
@@ -524,6 +531,10 @@ const RECORD: Checks<EventRecord> = {
     reason: isText,
     unhandledSince: orNone(isTime),
   })),
+  failing: orNone(shape<NonNullable<EventRecord["failing"]>>({
+    since: isTime,
+    reported: listOf(isText),
+  })),
   isBegun: orNone(isBoolean),
   progress: orNone(listOf(isText)),
   steps: orNone(listOf(shape<EventStep>({
@@ -547,6 +558,7 @@ const DELIVERY: Checks<Delivery> = {
   orderingKey: optional(isText),
   quietMs: orNone(isTime),
   maxWaitMs: optional(isTime),
+  together: orNone(isOneOf(["all"])),
   traceparent: optional(isText),
   repository: orNull(OF_DELIVERY.repository),
   chat: orNull(OF_DELIVERY.chat),

@@ -12,6 +12,7 @@ import type {
   EventState,
   StoredEvent,
 } from "./event_record.ts";
+import type { FailingRule } from "./failing.ts";
 import type { ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
@@ -342,16 +343,16 @@ export interface EventOperations {
    * Answers a question that a handler has asked with `ask`, and wakes its event, in one commit. A handler has
    * {@linkcode HandlerContext.answer}; this is for a route, which has to know who it is that answers.
    *
-   * @param name The name that `send` of the question got.
+   * @param name The name that `send` of the question got. Any other value is the name of no question.
    * @param value A value that can be written as JSON, of up to 8,000 bytes.
    * @param options `by` is the id of the sender, and `eventId` that of an event which brings the answer: it gets the
    * same result if it answers again.
    * @returns What becomes of the answer.
-   * @throws {TypeError} If the name is something else, or the value cannot be written as JSON.
+   * @throws {TypeError} If the value cannot be written as JSON.
    * @throws {RangeError} If the value is too large.
    */
   answer(
-    name: string,
+    name: string | undefined,
     value?: unknown,
     options?: { readonly by?: number | undefined; readonly eventId?: string | undefined },
   ): Promise<AnswerResult>;
@@ -427,7 +428,8 @@ export interface EventOperations {
   steps(id: string): Promise<ListedStep[]>;
 
   /**
-   * Forgets a step of an event that waits or is dead, so that the next attempt takes it again.
+   * Forgets a step of an event that waits or is dead, with the later steps and the answers since, so that the next
+   * attempt repeats its handling from there.
    *
    * @param id The event's id.
    * @param name The step's name, as {@linkcode EventOperations.steps} lists it.
@@ -765,6 +767,13 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
      * @default {undefined} It works on none.
      */
     readonly holds?: ((id: string, dueAt: number) => boolean) | undefined;
+    /**
+     * Lists the claimer's handlers of an event. Events of different types that have {@linkcode BatchOptions.together}
+     * are leased together if these lists have the same members.
+     *
+     * @default {undefined} Only events of one type and action are leased together.
+     */
+    readonly handlersOf?: ((event: EventRecord) => readonly unknown[]) | undefined;
   }): Promise<Lease[]>;
 
   /**
@@ -899,14 +908,19 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @param delayMs The delay until then, in milliseconds.
    * @param error The error of the attempt.
    * @param options The `reason` why one of several handlers has put the event off. Its record notes that. The
-   * attempt counts all the same.
+   * attempt counts all the same. By the rules in `reports`, events are stored in the same commit that report the
+   * failing one: of the type and the source `failing`, with a {@linkcode FailingEvent}, and the name of the rule as
+   * action. Each is stored once in a run of the event.
    * @returns True if it was given back; false if the lease was lost.
    */
   retry(
     lease: Lease,
     delayMs: number,
     error: unknown,
-    options?: { readonly reason?: unknown },
+    options?: {
+      readonly reason?: unknown;
+      readonly reports?: readonly FailingRule[] | undefined;
+    },
   ): Promise<boolean>;
 
   /**
@@ -914,10 +928,14 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * event keeps its position in its ordering group.
    *
    * @param lease The lease.
-   * @param options The delay, whether a handler had begun with the event, and why it has put it off.
+   * @param options The delay, whether a handler had begun with the event, and why it has put it off. The rules in
+   * `reports` are as for `retry`, if its process has died.
    * @returns True if it was given back; false if the lease was lost.
    */
-  release(lease: Lease, options?: ReleaseOptions): Promise<boolean>;
+  release(
+    lease: Lease,
+    options?: ReleaseOptions & { readonly reports?: readonly FailingRule[] | undefined },
+  ): Promise<boolean>;
 
   /**
    * Gives an event up. It is kept, with its payload and attempts, until somebody decides on it or its

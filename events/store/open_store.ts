@@ -23,7 +23,7 @@ import type { Applied, Change, Engine, Put } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { consoleRecords, scheduleNotes } from "./own_cells.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
-import { answerQuestion } from "./questions.ts";
+import { answerQuestion } from "./_questions.ts";
 import {
   checkKeepPayloads,
   DEFAULT_RETENTION_MS,

@@ -206,8 +206,13 @@ function misfitOf({ record, body, results }: PortableEvent): string | undefined 
   if (body !== null && !(body instanceof Uint8Array)) {
     return `its payload must be bytes or null, got ${met(body)}`;
   }
-  const wrong = results === undefined ? undefined : nonJsonPartOf(results, "results");
-  if (wrong !== undefined) return `the results of its steps must be JSON, and ${wrong}`;
+  if (results !== undefined) {
+    const wrong = nonJsonPartOf(results, "results");
+    if (wrong !== undefined) return `the results of its steps must be JSON, and ${wrong}`;
+    if (Object(results) !== results || Array.isArray(results)) {
+      return `the results of its steps must be an object, got ${met(results)}`;
+    }
+  }
   if (!isOpen(record)) return undefined;
   if (!body) return `it is ${state}, and has no payload`;
   const isParked = state === "parked";

@@ -1,13 +1,8 @@
 import { isInteger, isText, isTime, listOf, orNone, shape } from "../../core/shape.ts";
-import { untilDone } from "../../core/tries.ts";
-import { wakeChange } from "./_waits.ts";
 import type { CellChange, CellKey } from "./engine.ts";
-import { isOpen } from "./event_record.ts";
-import { nameOfCell, type StoreCore } from "./store_core.ts";
-import { wakeOf } from "./waits.ts";
 
-/** Kind of the cells. */
-const QUESTION = "question";
+/** Beginning of the keys of the cells. */
+export const QUESTIONS: CellKey = ["question"];
 
 /** Beginning of the names that questions are waited for by. */
 const ASK = "ask/";
@@ -25,7 +20,7 @@ export interface Question {
   readonly eventId: string;
   /** The ids of the senders who may answer it; undefined for anybody. */
   readonly by?: readonly number[] | undefined;
-  /** The time until which it can be answered, milliseconds since the epoch. */
+  /** The time until which its event waits, if it was sent at once, milliseconds since the epoch. */
   readonly until: number;
   /** Its answer. */
   readonly answer?: {
@@ -44,18 +39,8 @@ export interface Answered {
   readonly by?: number | undefined;
 }
 
-/** An answer that somebody gives. */
-interface Given {
-  readonly name: string;
-  readonly value: unknown;
-  /** The id of the sender; undefined if that is not known. */
-  readonly by?: number | undefined;
-  /** The id of the event that brings it; undefined for none. */
-  readonly eventId?: string | undefined;
-}
-
 /**
- * What has become of an answer.
+ * Fate of an answer.
  *
  * @category Flows
  */
@@ -68,9 +53,9 @@ export interface AnswerResult {
    * - `unknown`: there is no such question, or it was forgotten 30 days after its time.
    */
   readonly outcome: "taken" | "refused" | "late" | "over" | "unknown";
-  /** For `late`: the id of the sender who has answered. */
+  /** Id of the sender who has answered, of a `late` answer. */
   readonly by?: number | undefined;
-  /** For `late`: the time of the answer, milliseconds since the epoch. */
+  /** Time of the earlier answer, of a `late` one, milliseconds since the epoch. */
   readonly at?: number | undefined;
 }
 
@@ -87,17 +72,7 @@ export const isQuestion = shape<Question>({
 /** Makes the change of the cell of a question that is asked. */
 export function questionCell(name: string, question: Question, now: number): CellChange {
   const forMs = Math.max(0, question.until - now) + REMEMBERED_MS;
-  return { key: keyOf(name), after: question, forMs };
-}
-
-/** Lists the questions, with their names. One that cannot be read is undefined. */
-export async function* listQuestions(
-  { engine }: StoreCore,
-): AsyncGenerator<{ readonly name: string; readonly question: Question | undefined }> {
-  for await (const cell of engine.list([QUESTION])) {
-    const question = isQuestion(cell.value) ? cell.value : undefined;
-    yield { name: nameOfCell(cell, [QUESTION]), question };
-  }
+  return { key: questionKey(name), after: question, forMs };
 }
 
 /** Makes the name that the event of a question waits for. */
@@ -105,44 +80,7 @@ export function waitNameOf(name: string): string {
   return ASK + name;
 }
 
-/** Answers a question, and wakes its event, in one commit: of several answers at the same time one is taken. */
-export async function answerQuestion(core: StoreCore, given: Given): Promise<AnswerResult> {
-  const { name, value, by, eventId = "" } = given;
-  const wake = wakeOf(waitNameOf(name), { value, by } satisfies Answered);
-  return await untilDone(async () => {
-    const { engine } = core;
-    const [cell] = await engine.cells([keyOf(name)]);
-    const question = isQuestion(cell!.value) ? cell!.value : undefined;
-    const now = engine.now();
-    const result = outcomeOf(question, given, now);
-    if (result.outcome !== "taken" || question!.answer) return result;
-    const [asking] = await engine.get([question!.eventId]);
-    if (!asking?.record || !isOpen(asking.record)) return { outcome: "over" };
-    const after = { ...question!, answer: { by, at: now, eventId } };
-    const waking = await wakeChange(core, [wake]);
-    const applied = await engine.apply({
-      ...waking,
-      cells: [{ ...questionCell(name, after, now), version: cell!.version }, ...waking.cells],
-      urgency: "work",
-    });
-    return applied.ok ? result : undefined;
-  });
-}
-
-function outcomeOf(
-  question: Question | undefined,
-  { by: sender, eventId }: Given,
-  now: number,
-): AnswerResult {
-  if (!question) return { outcome: "unknown" };
-  const { by, answer, until } = question;
-  if (by && !by.includes(sender!)) return { outcome: "refused" };
-  // An earlier attempt of the same event has answered.
-  if (answer && eventId !== undefined && answer.eventId === eventId) return { outcome: "taken" };
-  if (answer) return { outcome: "late", by: answer.by, at: answer.at };
-  return { outcome: now > until ? "over" : "taken" };
-}
-
-function keyOf(name: string): CellKey {
-  return [QUESTION, name];
+/** Makes the key of the cell of a question. */
+export function questionKey(name: string): CellKey {
+  return [...QUESTIONS, name];
 }

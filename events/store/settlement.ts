@@ -113,7 +113,13 @@ export function released(
   const after: EventRecord = { ...record, state: "queued", lease: null, attempt, dueAt, delayMs };
   const begun = isBegun ? withHandler({ ...after, isBegun }) : after;
   if (reason === undefined) return begun;
-  return planning(withPutOff(begun, reason, now, isUnhandled), delayMs);
+  const putOff = planning(withPutOff(begun, reason, now, isUnhandled), delayMs);
+  return isUnhandled && !hasBegun(record) ? unbatched(putOff) : putOff;
+}
+
+/** Forgets which events are handled together with one: nobody has begun with them. */
+function unbatched({ batch: _, ...record }: EventRecord): EventRecord {
+  return record;
 }
 
 /**

@@ -9,12 +9,14 @@ import { HeldLease } from "./_held_lease.ts";
 import { type EventLog, Settlement, type SettlementParts } from "./_settlement.ts";
 import type { Turns } from "./_turns.ts";
 import type { Versions } from "./_versions.ts";
+import { type ConcurrencyLimit, Places } from "./concurrency_limit.ts";
 import {
   type EventHandler,
   HandledElsewhere,
-  type HandlerContext,
+  type HandlerStore,
   isUnhandled,
   NoHandler,
+  toBatch,
   toEvent,
   type WebhookEvent,
 } from "./event.ts";
@@ -24,8 +26,8 @@ import { TimeLimit } from "./time_limit.ts";
 /** Settings and timeouts that all jobs of a worker share. */
 export interface JobParts extends SettlementParts {
   readonly handler: EventHandler;
-  /** The part of the store that handlers read. */
-  readonly events: HandlerContext["store"];
+  /** The part of the store that handlers work with. */
+  readonly events: HandlerStore;
   readonly timeoutMs: number;
   readonly log: LogSink;
   readonly telemetry: Telemetry | undefined;
@@ -87,10 +89,10 @@ export class Job implements EventLog {
   #listener: JobListener | undefined;
   #attempt: Attempt | undefined;
   #members: readonly EventRecord[] = [];
-  /** Id of the event that the handler gets, if that is not the leased one. */
-  #handledId: string | undefined;
   /** Set if the handler failed. */
   #failure: { readonly error: unknown } | undefined;
+  /** The places under the limits of its handlers, if there are any. */
+  #places: Places | undefined;
 
   /**
    * Creates a job that waits for its run.
@@ -126,6 +128,11 @@ export class Job implements EventLog {
     return this.#lease.isHeld;
   }
 
+  /** True once somebody wants the event cancelled. */
+  get isCancelled(): boolean {
+    return this.#lease.isCancelled;
+  }
+
   /** Time since the event was leased, in milliseconds. */
   get ageMs(): number {
     return this.#lease.ageMs;
@@ -152,12 +159,45 @@ export class Job implements EventLog {
     this.#lease.cancel();
   }
 
-  /** Releases the event, even while its handler runs. One that runs past its time limit has failed. */
-  async giveBack(): Promise<void> {
+  /**
+   * Takes the places that its handlers need.
+   *
+   * @param onLeft Called when one of them is free again.
+   * @returns The limit that does not permit it; undefined if it has them all.
+   */
+  takePlaces(onLeft: () => void): ConcurrencyLimit | undefined {
+    const limits = this.#parts.plans.limitsOf(this.#lease.record);
+    if (!limits || limits.length === 0) return undefined;
+    const reached = limits.find(({ isReached }) => isReached);
+    if (!reached) this.#places = new Places(limits, onLeft);
+    return reached;
+  }
+
+  /**
+   * Puts the event back on the schedule, since a handler has as many runs as it may. If its processes keep dying, it
+   * waits or is given up as it would be if its handler were called.
+   *
+   * @param delayMs The time until it is due again, in milliseconds.
+   */
+  async putBack(delayMs: number): Promise<void> {
+    try {
+      if (this.#lease.lease.takenOver && await this.#putOff()) return void this.#lease.end();
+    } catch (error) {
+      this.report("error", "event not given back", { error });
+    }
+    await this.giveBack(delayMs);
+  }
+
+  /**
+   * Releases the event, even while its handler runs. One that runs past its time limit has failed.
+   *
+   * @param delayMs The time until it is due again, in milliseconds.
+   */
+  async giveBack(delayMs?: number): Promise<void> {
     const [isRunning, limit] = [this.#isRunning, this.#limit];
     limit?.end();
     if (limit?.isReached && isRunning) await this.#settlement.giveUpWaiting(limit.ms);
-    else await this.#settlement.giveBack(isRunning);
+    else await this.#settlement.giveBack(isRunning, delayMs);
   }
 
   /**
@@ -173,6 +213,7 @@ export class Job implements EventLog {
     this.#body = this.#payload = undefined;
     this.#tookMs = this.#durationMs;
     this.#handlerEnded = true;
+    this.#places?.leaveAll();
     this.#attempt?.handlerEnded();
     if (this.#limit?.isReached) listener.onLateEnd(this);
     else listener.onFree();
@@ -237,7 +278,10 @@ export class Job implements EventLog {
     const { signal } = this.#lease;
     this.#startedAt = performance.now();
     const limit = this.#limit = new TimeLimit(limits, timeoutMs, this.#onLimit);
-    const run = new HandlerRun(this.#parts, this.#lease, { signal, limit, limitMs: timeoutMs });
+    const run = new HandlerRun(this.#parts, this.#lease, {
+      ...{ signal, limit, limitMs: timeoutMs },
+      ...{ retry: this.#parts.plans.retryOf(this.#lease.record), places: this.#places },
+    });
     this.#run = run;
     const context = run.contextIn({ log: this.#log, db, store: events });
     return run.run(() => handler(event, context));
@@ -251,7 +295,7 @@ export class Job implements EventLog {
     return record.batch && record.batch.events > 1 ? await this.#loadBatch(event) : event;
   }
 
-  /** Loads the events of a batch. The latest is the one that the handler gets, with the others. */
+  /** Loads the events of a batch. */
   async #loadBatch(first: WebhookEvent): Promise<WebhookEvent> {
     const { store, leaseMs } = this.#parts;
     const { lease, record } = this.#lease;
@@ -264,13 +308,11 @@ export class Job implements EventLog {
       });
       events.push(...await Promise.all(some));
     }
-    const latest = events.pop()!;
-    this.#handledId = latest.id;
-    return events.length === 0 ? latest : { ...latest, earlier: events };
+    return toBatch(events);
   }
 
   readonly #log: LogSink = (record) =>
-    this.#parts.log({ ...record, eventId: record.eventId ?? this.#handledId ?? this.id });
+    this.#parts.log({ ...record, eventId: record.eventId ?? this.id });
 
   /** Frees the place of a handler that has reached its time limit, and reports it from time to time. */
   readonly #onLimit = (isFirst: boolean): void => {

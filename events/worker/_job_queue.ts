@@ -1,6 +1,8 @@
 import type { Lease, Reservation } from "../store/mod.ts";
 import { Job, type JobListener, type JobParts } from "./_job.ts";
+import { GrowingDelays } from "./_growing_delays.ts";
 import { Turns } from "./_turns.ts";
+import type { ConcurrencyLimit } from "./concurrency_limit.ts";
 
 /** Period over which the pace is measured. */
 const PERIOD_MS = 500;
@@ -17,6 +19,9 @@ const MAX_CLAIM = 100;
 /** Longest time that an event waits for a handler of the worker that has leased it. */
 const MAX_WAIT_MS = 1_000;
 
+/** Longest time that an event waits for a place under the limit of its handler. */
+const MAX_HELD_MS = 10_000;
+
 /** Largest number of bytes of payloads that wait for handlers, or are being stored for local hand-off. */
 const MAX_BYTES = 33_554_432;
 
@@ -25,6 +30,12 @@ const LATE_MS = 500;
 
 /** Number of local hand-offs for each late event that is started. */
 const HAND_OFFS_PER_LATE = 0.5;
+
+/** A job that waits, and the limit that it waits for. */
+interface HeldJob {
+  readonly job: Job;
+  readonly limit: ConcurrencyLimit;
+}
 
 /** Largest number of cancelled events that are remembered until they are added. */
 const MAX_EARLY = 10_000;
@@ -64,6 +75,9 @@ export class JobQueue implements JobListener {
   /** Jobs that wait for a handler, by how they came. */
   readonly #claimed: Job[] = [];
   readonly #handedOff: Job[] = [];
+  /** Jobs that take no place of the worker: a handler of each has as many runs as it may. */
+  #held: HeldJob[] = [];
+  readonly #delays = new GrowingDelays();
   /** Number of the hand-offs, from the first on, whose deliveries have been answered. */
   #answered = 0;
   readonly #pace: Pace;
@@ -143,8 +157,9 @@ export class JobQueue implements JobListener {
   /** Aborts the handler of an event that is to be cancelled. If it still waits, it is not started. */
   readonly cancel = (id: string): void => {
     const job = this.#find(id);
-    if (job) job.cancel();
-    else this.#early.add(id);
+    if (!job) return this.#early.add(id);
+    job.cancel();
+    if (this.#unhold((held) => held.job === job)) this.#giveBack(job);
   };
 
   /** Makes room for an event while it is stored, unless events that wait for longer need the room. */
@@ -222,6 +237,7 @@ export class JobQueue implements JobListener {
         this.#giveBack(this.#remove(list)!);
       }
     }
+    this.#putOffStale();
   }
 
   /** Starts no more handlers, and aborts those that run. */
@@ -236,6 +252,7 @@ export class JobQueue implements JobListener {
     for (const list of [this.#claimed, this.#handedOff]) {
       while (list.length > 0) this.#giveBack(this.#remove(list)!);
     }
+    for (let held; (held = this.#unhold(() => true));) this.#giveBack(held.job);
   }
 
   /** Gives back everything that is still leased. */
@@ -295,14 +312,60 @@ export class JobQueue implements JobListener {
   }
 
   #startNext(): void {
+    this.#startHeld();
     while (this.#pace.running < this.#concurrency) {
       const job = this.#next();
       if (!job) return;
       const isSecond = this.#byId.get(job.id) !== job;
       // A lease that took half its time to come is not worth starting on.
       if (this.#stopping || isSecond || job.ageMs > this.#parts.leaseMs / 2) this.#giveBack(job);
-      else this.#run(job);
+      else this.#startWithin(job);
     }
+  }
+
+  /** Starts a job if the limits of its handlers permit it. Otherwise it waits for them, if not too many do. */
+  #startWithin(job: Job): void {
+    const limit = job.takePlaces(this.#startHeld);
+    if (!limit) return void this.#run(job);
+    if (job.isCancelled) return void this.#giveBack(job);
+    const before = this.#held.filter((held) => held.limit === limit).length;
+    if (before >= limit.ahead) return void this.#putOff(job);
+    this.#held.push({ job, limit });
+    this.#bytes += job.bytes;
+  }
+
+  /** Starts the jobs that have waited for a limit which permits them now. */
+  readonly #startHeld = (): void => {
+    if (this.#held.length === 0 || this.#stopping) return;
+    this.#putOffStale();
+    while (this.#pace.running < this.#concurrency) {
+      const held = this.#unhold(({ job, limit }) =>
+        !limit.isReached && !job.takePlaces(this.#startHeld)
+      );
+      if (!held) return;
+      this.#delays.forget(held.job.id);
+      this.#run(held.job);
+    }
+  };
+
+  /** Puts back what has waited for a limit for long: its lease, which is not renewed, may end before it begins. */
+  #putOffStale(): void {
+    const maxMs = Math.min(MAX_HELD_MS, this.#parts.leaseMs / 3);
+    for (let held; (held = this.#unhold(({ job }) => job.ageMs > maxMs));) this.#putOff(held.job);
+  }
+
+  /** Takes out the first job that waits for a limit and meets a condition. */
+  #unhold(condition: (held: HeldJob) => boolean): HeldJob | undefined {
+    const at = this.#held.findIndex(condition);
+    if (at < 0) return undefined;
+    const [held] = this.#held.splice(at, 1);
+    this.#bytes -= held!.job.bytes;
+    return held;
+  }
+
+  async #putOff(job: Job): Promise<void> {
+    await job.putBack(this.#delays.next(job.id));
+    this.#end(job);
   }
 
   async #run(job: Job): Promise<void> {

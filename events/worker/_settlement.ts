@@ -3,6 +3,7 @@ import { reasonOf, textOf } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { AttemptOutcome } from "../../telemetry/telemetry.ts";
 import { ClosedError, NoTurnError } from "../store/engine.ts";
+import { dueRules, type FailingRule } from "../store/failing.ts";
 import { type EventStore, type Lease, WaitRefusedError } from "../store/mod.ts";
 import { canBePutOff, isCancelRequested } from "../store/settlement.ts";
 import type { Wait } from "../store/waits.ts";
@@ -15,7 +16,7 @@ import {
   RetryLaterError,
 } from "./event.ts";
 import type { HandlerRun } from "./handler_run.ts";
-import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
+import { type HandlerPlans, longestDelay } from "./handler_plans.ts";
 
 /** Longest wait of a settlement for others to share its commit, which costs as much as a delivery's. */
 const SETTLE_WITHIN_MS = 5;
@@ -30,8 +31,10 @@ const SETTLE_PAUSES_MS = [200, 2_000] as const;
 export interface SettlementParts {
   readonly store: EventStore;
   readonly leaseMs: number;
-  readonly retry: RetryPolicy;
+  /** The plans of the handlers: by them events are tried again. */
+  readonly plans: HandlerPlans;
   readonly reportDead: boolean;
+  readonly reportFailing: readonly FailingRule[];
   /** Timeouts for one try to settle an event: as long as a lease. */
   readonly settling: Timeouts;
 }
@@ -112,10 +115,12 @@ export class Settlement {
    * @returns What was done: an event whose attempts are used up is given up.
    */
   async putOff(): Promise<"not" | "put_off" | "given_up"> {
-    const { store, retry, leaseMs } = this.#parts;
+    const { store, plans, leaseMs, reportFailing } = this.#parts;
     const attempt = this.#lease.record.attempt - 1;
-    const delayMs = retryDelay(retry, attempt);
-    if (delayMs !== null && delayMs <= leaseMs) return "not";
+    const delayMs = longestDelay(plans.retriesOf({ ...this.#lease.record, attempt }), attempt);
+    const leftMs = Math.max(0, (delayMs ?? 0) - leaseMs);
+    const isOver = delayMs !== null && delayMs <= leaseMs;
+    if (isOver && !this.#isToBeReported(attempt)) return "not";
     const way: Way = delayMs === null
       ? {
         outcome: "dead",
@@ -128,24 +133,35 @@ export class Settlement {
       }
       : {
         outcome: "returned",
-        settle: (lease) => store.release(lease, { delayMs: delayMs - leaseMs }),
+        settle: (lease) => store.release(lease, { delayMs: leftMs, reports: reportFailing }),
       };
     await withDeadline(this.#settleAs(way), leaseMs);
     return delayMs === null ? "given_up" : "put_off";
   }
 
+  /** Checks whether it is to be reported that the event fails: it is given back for that. */
+  #isToBeReported(attempt: number): boolean {
+    const { reportFailing } = this.#parts;
+    if (reportFailing.length === 0) return false;
+    const now = Date.now();
+    return dueRules({ ...this.#lease.record, attempt, dueAt: now }, reportFailing, now).length > 0;
+  }
+
   // While the handler runs: the worker has stopped, and does not wait for it any longer.
 
   /** Releases the event, even while its handler runs. */
-  async giveBack(isBegun: boolean): Promise<void> {
+  async giveBack(isBegun: boolean, delayMs?: number): Promise<void> {
     const report = () => this.#log.report("warn", "event given back while its handler runs");
-    await this.#giveBackAs({ ...this.#released(isBegun), report: isBegun ? report : undefined });
+    await this.#giveBackAs({
+      ...this.#released(isBegun, delayMs),
+      report: isBegun ? report : undefined,
+    });
   }
 
   /** Fails an event whose handler has not ended after its time limit: else it would hang the next process. */
   async giveUpWaiting(limitMs: number): Promise<void> {
     const error = new Error(`Still running after its time limit of ${limitMs} ms`);
-    await this.#giveBackAs(this.#triedAgain(error));
+    await this.#giveBackAs(this.#triedAgain(error, undefined));
   }
 
   async #giveBackAs({ outcome, settle, report }: Way): Promise<void> {
@@ -236,7 +252,7 @@ export class Settlement {
     }
     if (isStopped) return this.#released(run !== undefined);
     if (!(error instanceof GiveUpError) && !this.#waitsInBatch(error)) {
-      return this.#triedAgain(error, afterMs);
+      return this.#triedAgain(error, run, afterMs);
     }
     return {
       outcome: "dead",
@@ -246,9 +262,10 @@ export class Settlement {
   }
 
   /** The way for an event that is tried again, or dead after its last attempt. */
-  #triedAgain(error: unknown, afterMs?: number): Way {
-    const { store, retry } = this.#parts;
-    const delayMs = retryDelay(retry, this.#lease.record.attempt);
+  #triedAgain(error: unknown, run: HandlerRun | undefined, afterMs?: number): Way {
+    const { store, plans, reportFailing: reports } = this.#parts;
+    const { record } = this.#lease;
+    const delayMs = longestDelay(run?.retries ?? plans.retriesOf(record), record.attempt);
     if (delayMs === null) {
       return {
         outcome: "dead",
@@ -257,7 +274,7 @@ export class Settlement {
       };
     }
     const retryInMs = Math.max(delayMs, afterMs ?? 0);
-    const options = afterMs === undefined ? undefined : { reason: error };
+    const options = afterMs === undefined ? { reports } : { reports, reason: error };
     return {
       outcome: "retried",
       settle: (lease) => store.retry(lease, retryInMs, error, options),
@@ -266,10 +283,10 @@ export class Settlement {
     };
   }
 
-  #released(isBegun: boolean): Way {
+  #released(isBegun: boolean, delayMs?: number): Way {
     return {
       outcome: "returned",
-      settle: (lease) => this.#parts.store.release(lease, { isBegun }),
+      settle: (lease) => this.#parts.store.release(lease, { isBegun, delayMs }),
       report: () => this.#log.report("info", "event given back"),
     };
   }

@@ -1,9 +1,10 @@
+import { Buffer } from "node:buffer";
 import { met } from "../../core/check_options.ts";
 import { nonJsonPartOf } from "../../core/json_value.ts";
+import { MAX_RESULT_BYTES } from "../store/event_record.ts";
 import type { CellChange } from "../store/engine.ts";
 import type { LeasedProgress } from "./_leased_progress.ts";
-import { GiveUpError } from "./event.ts";
-import type { HandlerRun } from "./handler_run.ts";
+import { GiveUpError, RetryLaterError } from "./event.ts";
 import { NotDoneError, type StepContext, type StepOptions } from "./step.ts";
 
 /** A step that a handler takes. */
@@ -13,12 +14,20 @@ interface Step<T> {
   readonly key: string;
   readonly fn: (context: StepContext) => T | Promise<T>;
   readonly options: StepOptions<T> | undefined;
-  /** What is stored with the note that it begins. */
+  /** Cells that are stored with the note that it begins. */
   readonly cells?: readonly CellChange[] | undefined;
 }
 
-/** What was found out about a step that has begun in an earlier attempt. */
-type Found<T> = { readonly value: T | undefined } | "not happened";
+/** The run of a step: it collects what the step adds, and stores that with the result. */
+interface StepRun {
+  readonly limits: { readonly signal: AbortSignal };
+  run(call: () => unknown): Promise<void>;
+  stepContext(): StepContext;
+  noteStep(json: string | undefined): Promise<void>;
+}
+
+/** Finding about a step that has begun in an earlier attempt. */
+type Found = { readonly value: unknown } | "not happened";
 
 /**
  * Takes a step, or returns the result that an earlier attempt has stored.
@@ -30,7 +39,7 @@ type Found<T> = { readonly value: T | undefined } | "not happened";
  */
 export async function takeStep<T>(
   step: Step<T>,
-  run: HandlerRun,
+  run: StepRun,
   progress: LeasedProgress,
 ): Promise<T> {
   const { key, options: { unknown } = {} } = step;
@@ -50,10 +59,10 @@ export async function takeStep<T>(
   try {
     await run.run(async () => value = await step.fn(run.stepContext()));
   } catch (error) {
-    if (unknown !== undefined && error instanceof NotDoneError) {
-      await progress.note({ part: { is: "not_begun", name: key } });
-    }
-    throw error;
+    if (!(error instanceof NotDoneError)) throw error;
+    if (unknown !== undefined) await progress.note({ part: { is: "not_begun", name: key } });
+    const { message, afterMs } = error;
+    throw afterMs === undefined ? error : new RetryLaterError(message, { afterMs, cause: error });
   }
   return await stored(step, value, run);
 }
@@ -61,8 +70,8 @@ export async function takeStep<T>(
 /** Finds out, as the step says, whether it has happened in an earlier attempt. */
 async function lookFor<T>(
   { name, options: { unknown } = {} }: Step<T>,
-  run: HandlerRun,
-): Promise<Found<T>> {
+  run: StepRun,
+): Promise<Found> {
   if (unknown === "skip") return { value: undefined };
   if (unknown === "fail") throw new GiveUpError(`unknown outcome of step '${name}'`);
   if (typeof unknown !== "function") return "not happened";
@@ -73,20 +82,30 @@ async function lookFor<T>(
 /** Stores the result of a step, and what the step has added. */
 async function stored<T>(
   { name }: Step<T>,
-  value: T | undefined,
-  run: HandlerRun,
+  value: unknown,
+  run: StepRun,
 ): Promise<T> {
   const json = value === undefined ? undefined : jsonOf(name, value);
   await run.noteStep(json);
   return valueOf(json) as T;
 }
 
+/** Checks whether a value can be the result of a step. */
+export function canBeKept(value: unknown): boolean {
+  return nonJsonPartOf(value) === undefined &&
+    Buffer.byteLength(JSON.stringify(value)) <= MAX_RESULT_BYTES;
+}
+
 function jsonOf(name: string, value: unknown): string {
   const wrong = nonJsonPartOf(value, "result");
-  if (wrong === undefined) return JSON.stringify(value);
-  throw new TypeError(
-    `Cannot store the step ${met(name)}: its result must be JSON, and ${wrong}`,
-  );
+  const json = wrong === undefined ? JSON.stringify(value) : "";
+  const bytes = Buffer.byteLength(json);
+  if (wrong === undefined && bytes <= MAX_RESULT_BYTES) return json;
+  const reason = wrong === undefined
+    ? `its result takes ${bytes} bytes as JSON, over ${MAX_RESULT_BYTES}. Return less, or where it is kept`
+    : `its result must be JSON, and ${wrong}`;
+  // Each attempt would do the work again, and pay for it.
+  throw new GiveUpError(`Cannot store the step ${met(name)}: ${reason}`);
 }
 
 function valueOf(json: string | undefined): unknown {

@@ -4,6 +4,7 @@ import { ClosedError } from "../store/engine.ts";
 import type { EventRecord, EventStore, HandledEvents, ProcessNote } from "../store/mod.ts";
 import { hasHandlerFor } from "../store/processes.ts";
 import { unhandledSince } from "../store/settlement.ts";
+import { GrowingDelays } from "./_growing_delays.ts";
 import { type DescribedHandler, type EventHandler, HANDLES } from "./event.ts";
 
 /** Time between two notes of this process: a note is kept for five times as long. */
@@ -21,17 +22,8 @@ const CALL_MS = 5_000;
  */
 const CACHED_MS = 1_000;
 
-/** First and longest time for which an event without a handler is put off. */
-const [FIRST_MS, LONGEST_MS] = [1_000, 60_000] as const;
-
-/** Part of that by which it is varied: workers that poll in step would leave an event to the same one each time. */
-const VARIATION = 0.25;
-
 /** Time for which an event is left to others that have not looked at it, once it is due again: two polls. */
 const LEFT_MS = 2_000;
-
-/** Largest number of events without a handler that are remembered. */
-const MAX_REMEMBERED = 10_000;
 
 /** Length of the note's list of events above which it says nothing about them: a cell takes up to 65,536 bytes. */
 const MAX_HANDLES_LENGTH = 30_000;
@@ -62,8 +54,8 @@ interface VersionsOptions {
 export class Versions {
   readonly #options: VersionsOptions;
   readonly #startedAt = Date.now();
-  /** The number of times that this process has put an event off, by its id. */
-  readonly #putOff = new Map<string, number>();
+  /** The events that this process has put off. */
+  readonly #putOff = new GrowingDelays();
   #notedAt = -Infinity;
   #noting: Promise<void> | undefined;
   #isEnded = false;
@@ -130,20 +122,10 @@ export class Versions {
     const since = unhandledSince(record, now);
     const leftMs = (since ?? now) + waitForHandlerMs - now;
     if (leftMs <= 0 || (since === undefined && !await this.#isHandledElsewhere(record))) {
-      this.#putOff.delete(record.id);
+      this.#putOff.forget(record.id);
       return undefined;
     }
-    const delayMs = this.#nextDelay(record.id);
-    return Math.min(leftMs, delayMs * (1 + VARIATION * Math.random()));
-  }
-
-  #nextDelay(id: string): number {
-    const times = this.#putOff.get(id) ?? 0;
-    this.#putOff.delete(id);
-    this.#putOff.set(id, times + 1);
-    const [oldest] = this.#putOff.keys();
-    if (this.#putOff.size > MAX_REMEMBERED) this.#putOff.delete(oldest!);
-    return Math.min(LONGEST_MS, FIRST_MS * 2 ** times);
+    return Math.min(leftMs, this.#putOff.next(record.id));
   }
 
   async #isHandledElsewhere(record: EventRecord): Promise<boolean> {

@@ -3,22 +3,18 @@ import { checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import type { LogSink } from "../../core/mod.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 import type {
-  CommitEffects,
-  Emit,
   EventChat,
-  EventOperations,
   EventRecord,
   EventRepository,
   EventSender,
+  EventStore,
   HandledEvents,
-  HandlerState,
-  StateOptions,
   WaitOptions,
 } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import type { AnswerResult } from "../store/questions.ts";
 import type { Ask } from "./questions.ts";
-import type { TakeStep } from "./step.ts";
+import type { StepContext, TakeStep } from "./step.ts";
 
 /**
  * An event, as a handler gets it.
@@ -28,10 +24,10 @@ import type { TakeStep } from "./step.ts";
 export interface WebhookEvent<TPayload = JsonObject> {
   /**
    * Its id, the same in each attempt: the intake's name and the sender's delivery id, `forge:72d3162e`,
-   * or a UUID if the sender gives none.
+   * or a UUID if the sender gives none. Events that are handled together have the id of the first one.
    */
   readonly id: string;
-  /** The sender's delivery id; undefined if the sender gives none. */
+  /** The sender's delivery id, of the same event as `id`; undefined if the sender gives none. */
   readonly deliveryId: string | undefined;
   /** The name of the intake that accepted it. */
   readonly intake: string | undefined;
@@ -48,10 +44,10 @@ export interface WebhookEvent<TPayload = JsonObject> {
   /** The JSON document, byte for byte. */
   readonly body: Uint8Array<ArrayBuffer>;
   /**
-   * Events that are handled together with this one, which is the latest, in the order received. Empty unless
-   * `groupBy` has given them a `quietMs`.
+   * The events that are handled together, in the order received, each with its own id: this event alone, unless
+   * `groupBy` or `emit` has given it a `quietMs`. Of several, this event is the latest one, with the id of the first.
    */
-  readonly earlier: readonly WebhookEvent<TPayload>[];
+  readonly batch: readonly WebhookEvent<TPayload>[];
   /** Time at which it was accepted, in milliseconds since the epoch. */
   readonly receivedAt: number;
   /** The id of the request that brought it, as in that request's log record. */
@@ -67,7 +63,8 @@ export interface WebhookEvent<TPayload = JsonObject> {
   /**
    * Makes a key for a call to a service that recognizes repeated calls by one (`Idempotency-Key`). It is
    * the same in each attempt, when the delivery is sent again, and when the event is replayed after it has
-   * died. It is another one when the event is replayed after it was done: the work is to be done again.
+   * died. It is another one when the event is replayed after it was done: the work is to be done again. Events that
+   * are handled together have the key of the first one.
    *
    * @param call A name for the call, if the handler makes several.
    * @returns The key, in the form of a UUID.
@@ -82,13 +79,7 @@ export interface WebhookEvent<TPayload = JsonObject> {
  * @typeParam TReader The reader of the store, `db`.
  * @category Handlers
  */
-export interface HandlerContext<TTx = unknown, TReader = unknown> {
-  /**
-   * Aborted when the event is cancelled, when its lease is lost to another worker, when the handler has
-   * reached its time limit, or when the worker stops: the handler should end then. The next event of the
-   * same ordering key waits until it has.
-   */
-  readonly signal: AbortSignal;
+export interface HandlerContext<TTx = unknown, TReader = unknown> extends StepContext<TTx> {
   /**
    * The worker's log, for records of the handler: `writeLog(log, "info", "labelled")`. It adds the id of
    * the event, as `eventId`. `console.log` would block the process when nobody reads its output.
@@ -99,22 +90,6 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * {@linkcode StoreDefinition}.
    */
   readonly db: TReader;
-  /**
-   * Adds writes to the commit that settles the event as done, for effects in the same database. They happen
-   * exactly once, and not at all if the handler fails or the event is cancelled. If they cannot be committed, the
-   * attempt fails. So it does if they change what belongs to the store.
-   *
-   * @param effects Called with the commit after the handler has ended, see {@linkcode StoreDefinition}. It must be
-   * synchronous. It may be called twice, if the commit is tried again: only what the last call adds is committed.
-   * @throws {TypeError} If the handler has ended.
-   */
-  settleWith(effects: CommitEffects<TTx>): void;
-  /**
-   * Emits an event from the app itself: a follow-up, one of many items, a reminder. It is stored exactly once, in
-   * the commit that settles this event as done, or that notes this handler as done if it is one of several. It
-   * is not stored at all if the handler fails, or the event is cancelled. What a step emits is stored with the step.
-   */
-  readonly emit: Emit;
   /**
    * Takes a step: work that is done once, with a result that is kept. The result is stored in one commit, and later
    * attempts of the event get it, in whatever process or version, and do not call the function. So a model is paid
@@ -133,11 +108,10 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * @param fn Does the work. It returns JSON, of up to 524,288 bytes, or nothing.
    * @param options What is done if it is not known whether the step has happened.
    * @returns The result, as its JSON has it.
-   * @throws {TypeError} If the name is malformed or was used in this attempt, the result is not JSON, or the handler
-   * has ended.
-   * @throws {RangeError} If the result is too large, or the names of the event's steps and handlers would take more
-   * than 32,768 bytes.
-   * @throws {GiveUpError} If it is not known whether the step has happened, and the options say `"fail"`.
+   * @throws {TypeError} If the name is malformed or was used in this attempt, or the handler has ended.
+   * @throws {RangeError} If the names of the event's steps and handlers would take more than 32,768 bytes.
+   * @throws {GiveUpError} If the result is not JSON, or too large, since each attempt would do the work again; or if it is
+   * not known whether the step has happened, and the options say `"fail"`.
    * @throws {Error} If the event was cancelled or lost to another worker, what the step has added cannot be committed,
    * or the store does not answer: then the next attempt finds the step if it was stored.
    */
@@ -166,13 +140,13 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * That is done now, and not with the commit that settles this event. A later attempt of this event gets the same
    * result.
    *
-   * @param name The name that `send` of the question got.
+   * @param name The name that `send` of the question got. Any other value is the name of no question.
    * @param value A value that can be written as JSON, of up to 8,000 bytes.
    * @returns What becomes of the answer.
-   * @throws {TypeError} If the name is malformed, the value cannot be written as JSON, or the handler has ended.
+   * @throws {TypeError} If the value cannot be written as JSON, or the handler has ended.
    * @throws {RangeError} If the value is too large.
    */
-  answer(name: string, value?: unknown): Promise<AnswerResult>;
+  answer(name: string | undefined, value?: unknown): Promise<AnswerResult>;
   /**
    * Waits for a time, as {@linkcode HandlerContext.waitFor} does: the event is parked, and its handler runs again from
    * its beginning when the time has passed.
@@ -209,7 +183,7 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    * @returns The value, or that the time has passed.
    * @throws {ParkedError} If the result is not there yet. Let it pass.
    * @throws {WaitRefusedError} If another event waits for the name, another handler of this event waits for
-   * another one, or this event is handled together with earlier ones.
+   * another one, or this event is handled together with others.
    * @throws {TypeError} If the name or the options are something else, or the handler has ended.
    * @throws {RangeError} If the time is out of range, or the results of the event's waits would take more than
    * 18,432 bytes.
@@ -217,47 +191,30 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> {
    */
   waitFor<TValue = unknown>(name: string, options?: WaitOptions): Promise<WaitResult<TValue>>;
   /**
-   * Wakes the event that waits for a name, in the commit that settles this event, like the effects of
-   * `settleWith`: once, and not at all if the handler fails or waits itself. If no event waits, the value is
-   * kept for seven days. If an earlier value is there that no event has taken yet, that one counts.
-   *
-   * @param name The name, a text of 1 to 256 characters.
-   * @param value A value that can be written as JSON, of up to 8,192 bytes in UTF-8.
-   * @throws {TypeError} If the name is another value, the value cannot be written as JSON, or the handler has
-   * ended.
-   * @throws {RangeError} If the value is too large, or the handler wakes more than three names.
+   * The store as routes have it, for what does not wait for the handler's end: it reads other events, and emits, wakes
+   * and cancels at once. All of that stays so if this handler fails, and happens again in its next attempt. For what
+   * belongs to this event, use `emit` and `wake` of the context.
    */
-  wake(name: string, value?: unknown): void;
+  readonly store: HandlerStore;
   /**
-   * Opens a state that outlives the event, such as the step of a conversation. What the handler sets is committed
-   * with the settlement of the event as done, exactly once, and not at all if the handler fails, puts the
-   * event off, or the event is cancelled. If somebody else has changed the same state meanwhile, the attempt
-   * fails with a `StateConflictError`, and is tried again as any other.
-   *
-   * Of several handlers of an event each commits its own states, when it is noted as done. An event has
-   * up to three.
-   *
-   * @typeParam TValue The type of its value. It is not checked.
-   * @param key The key, of up to 256 characters: `chat/42`.
-   * @param options The intake that the state belongs to: by default the event's.
-   * @returns The state as it is stored, the same object for each call.
-   * @throws {TypeError} If the key is not a text, or the handler has ended.
-   * @throws {RangeError} If the key is too long, or it would be the fourth state.
-   * @throws {Error} If another version wrote the state, or it is damaged.
-   */
-  state<TValue>(key: string, options?: StateOptions): Promise<HandlerState<TValue>>;
-  /** Reads events of the store, to find the one that is to be cancelled. */
-  readonly store: Pick<EventOperations, "get" | "list">;
-  /**
-   * Cancels another event of the store: one that waits is dead at once. The signal of a handler that runs is
-   * aborted, in this process at once and in another one at the lease's next renewal, and its event is dead once it
-   * has ended. That happens now, and not with the commit that settles this event: it stays so if this handler fails.
+   * Cancels another event of the store, as `store.cancel` does: one that waits is dead at once. The signal of a handler
+   * that runs is aborted, in this process at once and in another one at the lease's next renewal, and its event is dead
+   * once it has ended. That happens now, and not with the commit that settles this event: it stays so if this handler
+   * fails.
    *
    * @param id The event's id.
    * @returns True if it is cancelled; false if the event does not exist, or is settled already.
    */
   cancel(id: string): Promise<boolean>;
 }
+
+/**
+ * The part of a store that handlers work with, beside what is committed with their event. Its calls act at once. They
+ * reject if the store has not answered within the length of a lease: then it is not known whether it has acted.
+ *
+ * @category Handlers
+ */
+export type HandlerStore = Pick<EventStore, "get" | "list" | "emit" | "wake" | "cancel">;
 
 /**
  * Result of {@linkcode HandlerContext.waitFor}.
@@ -299,10 +256,29 @@ export type EventHandler<TPayload = JsonObject, TContext extends HandlerContext 
 /** Key of a {@linkcode DescribedHandler}. */
 export const HANDLES = Symbol("handles");
 
+/** Key of the function of a {@linkcode DescribedHandler} that lists its handlers of an event. */
+export const HANDLERS = Symbol("handlers");
+
+/** The part of an event by which a router and an app find its handlers. */
+export type NamedEvent = Pick<EventRecord, "intake" | "platform" | "type" | "action">;
+
 /** A handler of a router or an app, which lists the events that it has handlers for. */
 export interface DescribedHandler extends EventHandler {
   /** Lists the events. */
   readonly [HANDLES]?: (() => readonly HandledEvents[]) | undefined;
+  /** Lists the handlers of an event, the same objects for each event that they take. */
+  readonly [HANDLERS]?: ((event: NamedEvent) => readonly unknown[]) | undefined;
+}
+
+/**
+ * Lists the handlers of an event.
+ *
+ * @param handler The handler of all events.
+ * @param event The event.
+ * @returns Its handlers, if it is a router or an app; else itself.
+ */
+export function handlersOf(handler: EventHandler, event: NamedEvent): readonly unknown[] {
+  return (handler as DescribedHandler)[HANDLERS]?.(event) ?? [handler];
 }
 
 /**
@@ -402,8 +378,6 @@ const PUT_OFF_CHECKS = {
   cause: undefined,
 };
 
-const NONE: readonly WebhookEvent[] = Object.freeze([]);
-
 /** Replaces an error that puts an event off before any handler has begun with it. */
 export class PutOffUnbegun extends RetryLaterError {
   /** @param error The error. */
@@ -492,18 +466,17 @@ export class HandledElsewhere extends RetryLaterError {
  * @param record The event's record.
  * @param body The event's payload.
  * @param payload The same, parsed.
- * @param earlier The events that are handled together with it.
- * @returns The event.
+ * @returns The event, alone in its batch.
  */
 export function toEvent(
   record: EventRecord,
   body: Uint8Array<ArrayBuffer>,
   payload: JsonObject = parseJsonObject(body),
-  earlier: readonly WebhookEvent[] = NONE,
 ): WebhookEvent {
   const { id, deliveryId, intake, platform, source, type, requestId, attempt } = record;
   const { action, receivedAt, repository, chat, sender, keyRun } = record;
-  return {
+  const batch: WebhookEvent[] = [];
+  const event: WebhookEvent = {
     id,
     deliveryId,
     intake,
@@ -512,7 +485,7 @@ export function toEvent(
     type,
     payload,
     body,
-    earlier,
+    batch,
     receivedAt,
     requestId: requestId ?? undefined,
     attempt,
@@ -522,6 +495,22 @@ export function toEvent(
     sender,
     idempotencyKey: (call = "") => idempotencyKeyOf({ platform, source, id, body }, call, keyRun),
   };
+  batch.push(event);
+  return event;
+}
+
+/**
+ * Makes the event that a handler gets of several ones: the latest, identified by the first. Only the first one cannot
+ * leave the batch between two attempts.
+ *
+ * @param batch The events, in the order received.
+ * @returns The event.
+ */
+export function toBatch(batch: readonly WebhookEvent[]): WebhookEvent {
+  const [first, latest] = [batch[0]!, batch.at(-1)!];
+  if (first === latest) return first;
+  const { id, deliveryId, idempotencyKey } = first;
+  return { ...latest, id, deliveryId, idempotencyKey, batch };
 }
 
 /**

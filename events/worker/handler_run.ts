@@ -21,18 +21,13 @@ import {
   withWake,
 } from "../store/waits.ts";
 import type { HeldLease } from "./_held_lease.ts";
+import type { Places } from "./concurrency_limit.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
-import { takeStep } from "./_steps.ts";
+import { canBeKept, takeStep } from "./_steps.ts";
 import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
 import { type Answer, type AskOptions, checkQuestion } from "./questions.ts";
-import {
-  checkName,
-  checkSleep,
-  checkStep,
-  ownName,
-  type StepContext,
-  type StepOptions,
-} from "./step.ts";
+import type { RetryPolicy } from "./retry_policy.ts";
+import { checkSleep, checkStep, ownName, type StepContext, type StepOptions } from "./step.ts";
 import { HandlerStates } from "./state.ts";
 import type { TimeLimit } from "./time_limit.ts";
 
@@ -51,13 +46,17 @@ interface RunParts {
 /** Members of a context that are the same for all handlers of an event. */
 type SharedContext = Pick<HandlerContext, "log" | "db" | "store">;
 
-/** Signal and time limit of a run. */
+/** Signal, limits and policy of a run. */
 export interface RunLimits {
   readonly signal: AbortSignal;
   /** The time limit of the attempt, which a router may change; undefined for a run beside others. */
   readonly limit: TimeLimit | undefined;
   /** The time limit of the run, in milliseconds. */
   readonly limitMs: number;
+  /** The policy by which handlers within the run are tried again that have none. */
+  readonly retry: RetryPolicy;
+  /** The places of the event under the limits of its handlers; undefined if there are no limits. */
+  readonly places: Places | undefined;
 }
 
 /**
@@ -74,6 +73,8 @@ export class HandlerRun {
   readonly #lease: HeldLease;
   /** Its signal and time limit. */
   readonly limits: RunLimits;
+  /** The policies of the handlers within it that have failed, set by a router; undefined before that. */
+  retries: readonly RetryPolicy[] | undefined;
   readonly #around: HandlerRun | undefined;
   readonly #key: string;
   #shared: LeasedProgress | undefined;
@@ -134,7 +135,7 @@ export class HandlerRun {
       ask: async (name, send, options) => await this.#tracked(this.#ask(name, send, options)),
       answer: async (name, value) => await this.#tracked(this.#answer(name, value)),
       sleep: async (name, ms) => void await this.#tracked(this.#sleep(name, ms)),
-      cancel: (id) => withDeadline(this.#parts.store.cancel(id), this.#parts.leaseMs),
+      cancel: around.store.cancel,
     };
     return context;
   }
@@ -164,6 +165,15 @@ export class HandlerRun {
   /** Checks whether the handler of a router has succeeded in an earlier attempt. */
   isDone(key: string): boolean {
     return this.#lease.record.progress?.includes(`${this.#prefix}${key}`) ?? false;
+  }
+
+  /** Lists the handlers of a router, and those within them, that have succeeded in an earlier attempt. */
+  get done(): readonly string[] {
+    const prefix = this.#prefix;
+    const { progress = [] } = this.#lease.record;
+    return progress.filter((each) => each.startsWith(prefix)).map((each) =>
+      each.slice(prefix.length)
+    );
   }
 
   /** Refuses to emit events of sources, here and in the runs within this one. */
@@ -333,16 +343,20 @@ export class HandlerRun {
     const question = { eventId: record.id, by, until: now + timeoutMs };
     // Before it is sent: the answer may come at once.
     const cells = [questionCell(own, question, now)];
-    await this.#step(name, async (context) => void await send(own, context), { unknown }, cells);
+    const sending = async (context: StepContext) => {
+      const sent = await send(own, context);
+      // What cannot be kept is not needed to wait.
+      return canBeKept(sent) ? sent : undefined;
+    };
+    const sent = await this.#step(name, sending, { unknown }, cells);
     const result = await this.#waitFor<Answered>(waitNameOf(own), { timeoutMs });
-    if (result.timedOut) return { value: undefined, by: undefined, timedOut: true };
+    if (result.timedOut) return { value: undefined, by: undefined, timedOut: true, sent };
     const { value, by: sender } = result.value ?? {};
-    return { value: value as TValue, by: sender, timedOut: false };
+    return { value: value as TValue, by: sender, timedOut: false, sent };
   }
 
-  async #answer(name: string, value: unknown): Promise<AnswerResult> {
+  async #answer(name: string | undefined, value: unknown): Promise<AnswerResult> {
     this.#checkRunning("answer");
-    checkName("answer", name);
     const { store, leaseMs } = this.#parts;
     const { id: eventId, sender } = this.#lease.record;
     return await withDeadline(store.answer(name, value, { by: sender?.id, eventId }), leaseMs);

@@ -8,6 +8,7 @@ export {
   type EventHandler,
   GiveUpError,
   type HandlerContext,
+  type HandlerStore,
   ParkedError,
   RetryLaterError,
   type WaitResult,
@@ -15,5 +16,11 @@ export {
 } from "./event.ts";
 export type { RetryPolicy } from "./retry_policy.ts";
 export type { Answer, Ask, AskOptions } from "./questions.ts";
-export { NotDoneError, type StepContext, type StepOptions, type TakeStep } from "./step.ts";
+export {
+  type FoundStep,
+  NotDoneError,
+  type StepContext,
+  type StepOptions,
+  type TakeStep,
+} from "./step.ts";
 export { type EventWorker, startWorker, type WorkerOptions } from "./worker.ts";

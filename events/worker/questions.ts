@@ -38,22 +38,28 @@ export interface AskOptions extends StepOptions {
  * @category Flows
  */
 export type Answer<TValue = unknown> =
-  | {
-    /** The value. */
-    readonly value: TValue;
-    /** The id of the sender who has answered; undefined if the tool has, or it is not known. */
-    readonly by: number | undefined;
-    /** False: it was answered. */
-    readonly timedOut: false;
+  & {
+    /** Result of the function that has sent the question, if it is JSON: the message, to edit it. */
+    readonly sent: unknown;
   }
-  | {
-    /** No value. */
-    readonly value: undefined;
-    /** Nobody. */
-    readonly by: undefined;
-    /** True: the time has passed. */
-    readonly timedOut: true;
-  };
+  & (
+    | {
+      /** The value. */
+      readonly value: TValue;
+      /** The id of the sender who has answered; undefined if the tool has, or it is not known. */
+      readonly by: number | undefined;
+      /** False: it was answered. */
+      readonly timedOut: false;
+    }
+    | {
+      /** No value. */
+      readonly value: undefined;
+      /** Nobody. */
+      readonly by: undefined;
+      /** True: the time has passed. */
+      readonly timedOut: true;
+    }
+  );
 
 /**
  * Asks a question, see {@linkcode HandlerContext.ask}.

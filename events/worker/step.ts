@@ -3,28 +3,90 @@ import {
   checkFunction,
   checkOptions,
   met,
+  numberFrom,
   oneOf,
   type OptionCheck,
   wholeNumber,
 } from "../../core/check_options.ts";
-import type { EventRecord } from "../store/mod.ts";
+import type { CommitEffects, Emit, EventRecord, HandlerState, StateOptions } from "../store/mod.ts";
+import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { MAX_TIMEOUT_MS } from "../store/waits.ts";
-import type { HandlerContext } from "./event.ts";
+
+/** Checks of the options of an error that may put an event off. */
+const PUT_OFF_CHECKS = { afterMs: numberFrom(0, MAX_PUT_OFF_MS), cause: undefined };
 
 /** The longest name of a step, in characters. */
 const MAX_NAME_LENGTH = 200;
 
 /**
- * The part of a handler's context that a step has as well. What is added with it is committed together with the
- * step's result, and skipped with it in later attempts.
+ * The part of a handler's context that a step has as well. What is added with that of a step is committed together with
+ * its result, and skipped with it in later attempts.
  *
  * @typeParam TTx What the functions of `settleWith` get: the store's commit, or its transaction.
  * @category Handlers
  */
-export type StepContext<TTx = unknown> = Pick<
-  HandlerContext<TTx>,
-  "signal" | "settleWith" | "emit" | "wake" | "state"
->;
+export interface StepContext<TTx = unknown> {
+  /**
+   * Aborted when the event is cancelled, when its lease is lost to another worker, when the handler has
+   * reached its time limit, or when the worker stops: the handler should end then. The next event of the
+   * same ordering key waits until it has.
+   */
+  readonly signal: AbortSignal;
+  /**
+   * Adds writes to the commit that settles the event as done, for effects in the same database. They happen
+   * exactly once, and not at all if the handler fails or the event is cancelled. If they cannot be committed, the
+   * attempt fails. So it does if they change what belongs to the store.
+   *
+   * @param effects Called with the commit after the handler has ended, see {@linkcode StoreDefinition}. It must be
+   * synchronous. It may be called twice, if the commit is tried again: only what the last call adds is committed.
+   * @throws {TypeError} If the handler has ended.
+   */
+  settleWith(effects: CommitEffects<TTx>): void;
+  /**
+   * Emits an event from the app itself: a follow-up, one of many items, a reminder. It is stored exactly once, in
+   * the commit that settles this event as done, or that notes this handler as done if it is one of several. It
+   * is not stored at all if the handler fails, or the event is cancelled. What a step emits is stored with the step.
+   */
+  readonly emit: Emit;
+  /**
+   * Wakes the event that waits for a name, in the commit that settles this event, like the effects of
+   * `settleWith`: once, and not at all if the handler fails or waits itself. If no event waits, the value is
+   * kept for seven days. If an earlier value is there that no event has taken yet, that one counts.
+   *
+   * @param name The name, a text of 1 to 256 characters.
+   * @param value A value that can be written as JSON, of up to 8,192 bytes in UTF-8.
+   * @throws {TypeError} If the name is another value, the value cannot be written as JSON, or the handler has
+   * ended.
+   * @throws {RangeError} If the value is too large, or the handler wakes more than three names.
+   */
+  wake(name: string, value?: unknown): void;
+  /**
+   * Opens a state that outlives the event, such as the step of a conversation. What the handler sets is committed
+   * with the settlement of the event as done, exactly once, and not at all if the handler fails, puts the
+   * event off, or the event is cancelled. If somebody else has changed the same state meanwhile, the attempt
+   * fails with a `StateConflictError`, and is tried again as any other.
+   *
+   * Of several handlers of an event each commits its own states, when it is noted as done. An event has
+   * up to three.
+   *
+   * @typeParam TValue The type of its value. It is not checked.
+   * @param key The key, of up to 256 characters: `chat/42`.
+   * @param options The intake that the state belongs to: by default the event's.
+   * @returns The state as it is stored, the same object for each call.
+   * @throws {TypeError} If the key is not a text, or the handler has ended.
+   * @throws {RangeError} If the key is too long, or it would be the fourth state.
+   * @throws {Error} If another version wrote the state, or it is damaged.
+   */
+  state<TValue>(key: string, options?: StateOptions): Promise<HandlerState<TValue>>;
+}
+
+/**
+ * Finding about a step that may have happened: its result, `true` if it has none, undefined if it has not happened.
+ *
+ * @typeParam T The result.
+ * @category Handlers
+ */
+export type FoundStep<T> = T | undefined | ([T] extends [void] ? true : never);
 
 /**
  * Options of {@linkcode HandlerContext.step}.
@@ -34,11 +96,11 @@ export type StepContext<TTx = unknown> = Pick<
  */
 export interface StepOptions<T = unknown> {
   /**
-   * What is done if the step has begun in an earlier attempt, and it is not known how it ended: the process was
+   * Way to go on if the step has begun in an earlier attempt, and it is not known how it ended: the process was
    * killed meanwhile, or the step has thrown.
    *
    * - A function looks for what the step would have made. What it returns is the result; if it returns undefined, it
-   *   has not happened, and the step is taken.
+   *   has not happened, and the step is taken. For a step without a result it returns `true`.
    * - `"repeat"`: the step is taken again.
    * - `"skip"`: it counts as taken. The result is undefined.
    * - `"fail"`: the event is given up, with the error `unknown outcome of step '...'`.
@@ -49,7 +111,7 @@ export interface StepOptions<T = unknown> {
    * @default {undefined} The step is taken again, and no note is made.
    */
   readonly unknown?:
-    | ((context: { readonly signal: AbortSignal }) => T | undefined | Promise<T | undefined>)
+    | ((context: { readonly signal: AbortSignal }) => FoundStep<T> | Promise<FoundStep<T>>)
     | "repeat"
     | "skip"
     | "fail"
@@ -62,15 +124,25 @@ export interface StepOptions<T = unknown> {
  * @typeParam TTx What the functions of `settleWith` get.
  * @category Handlers
  */
-export type TakeStep<TTx = unknown> = <T>(
-  name: string,
-  fn: (context: StepContext<TTx>) => T | Promise<T>,
-  options?: StepOptions<T>,
-) => Promise<T>;
+export interface TakeStep<TTx = unknown> {
+  /** Takes a step that is skipped if it is not known whether it has happened: then it has no result. */
+  <T>(
+    name: string,
+    fn: (context: StepContext<TTx>) => T | Promise<T>,
+    options: StepOptions<T> & { readonly unknown: "skip" },
+  ): Promise<T | undefined>;
+  /** Takes a step. */
+  <T>(
+    name: string,
+    fn: (context: StepContext<TTx>) => T | Promise<T>,
+    options?: StepOptions<T>,
+  ): Promise<T>;
+}
 
 /**
  * Thrown by a step that has an option `unknown`, to say that it has not happened: the service has refused it, or
- * was not reached. Any other error leaves that unknown.
+ * was not reached. Any other error leaves that unknown. With `afterMs` the event is put off, as by a
+ * {@linkcode RetryLaterError}.
  *
  * @example
  * ```ts
@@ -91,6 +163,27 @@ export type TakeStep<TTx = unknown> = <T>(
 export class NotDoneError extends Error {
   /** The class's name. */
   override readonly name = "NotDoneError";
+  /** Delay until the event is due again, in milliseconds; undefined if this counts as a failure. */
+  readonly afterMs: number | undefined;
+
+  /**
+   * Creates the error.
+   *
+   * @param message The reason.
+   * @param options `afterMs` puts the event off: from 0 to 604,800,000 milliseconds, which is seven days. `cause` is the
+   * error's cause.
+   * @throws {TypeError} If there is another option.
+   * @throws {RangeError} If the delay is out of range.
+   */
+  constructor(
+    message: string,
+    options: { readonly afterMs?: number | undefined; readonly cause?: unknown } = {},
+  ) {
+    checkOptions("say that the step is not done", options, PUT_OFF_CHECKS);
+    const { afterMs, cause } = options;
+    super(message, cause === undefined ? undefined : { cause });
+    this.afterMs = afterMs;
+  }
 }
 
 /** Checks the option `unknown`. */

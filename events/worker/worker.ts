@@ -16,13 +16,15 @@ import type { JsonObject } from "../../core/parse_json.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import { ClosedError } from "../store/engine.ts";
-import type { EventStore, Lease } from "../store/mod.ts";
+import { checkFailingRules, type FailingRule } from "../store/failing.ts";
+import type { AcceptResult, EventRecord, EventStore, Lease } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { RENEWAL } from "./_held_lease.ts";
 import { JobQueue } from "./_job_queue.ts";
 import { Upkeep } from "./_upkeep.ts";
 import { Versions } from "./_versions.ts";
-import type { EventHandler, HandlerContext } from "./event.ts";
+import { type EventHandler, type HandlerContext, handlersOf, type HandlerStore } from "./event.ts";
+import { HandlerPlans } from "./handler_plans.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
 /** Beginning of all errors about wrong options. */
@@ -90,6 +92,14 @@ export interface WorkerOptions {
    * @default {false}
    */
   readonly reportDead?: boolean | undefined;
+  /**
+   * Stores an event for each event that has failed for some attempts or some time, in the commit that notes the failed
+   * attempt: of the type and the source `failing`, with a {@linkcode FailingEvent}, once for each rule and each run of
+   * the event. Reports, and what comes of them, are not reported. In an app, `bot.onFailing` sets this.
+   *
+   * @default {[]} None.
+   */
+  readonly reportFailing?: readonly FailingRule[] | undefined;
   /** The delays between attempts, and their number. */
   readonly retry?: RetryPolicy | undefined;
   /**
@@ -206,6 +216,7 @@ const CHECKS = {
   timeoutMs: timerMs,
   onStuck: checkFunction,
   reportDead: checkBoolean,
+  reportFailing: checkFailingRules,
   retry: checkRetryPolicy,
   waitForHandlerMs: wholeNumber({ min: 0, max: MAX_PUT_OFF_MS }),
   version: checkString,
@@ -230,12 +241,28 @@ type FullOptions = ReturnType<typeof withDefaults>;
 function withDefaults(options: WorkerOptions, store: Pick<EventStore, "pollMs">) {
   const { concurrency = 10, leaseMs = 30_000, pollMs = store.pollMs, timeoutMs = 900_000 } =
     options;
-  const { onStuck, reportDead = false, retry = {}, waitForHandlerMs = 600_000 } = options;
-  const { version, log = consoleSink, telemetry } = options;
+  const { onStuck, reportDead = false, retry, waitForHandlerMs = 600_000 } = options;
+  const { version, log = consoleSink, telemetry, reportFailing = [] } = options;
   return {
-    ...{ concurrency, leaseMs, pollMs, timeoutMs, onStuck, reportDead, retry },
+    ...{ concurrency, leaseMs, pollMs, timeoutMs, onStuck, reportDead, reportFailing, retry },
     ...{ waitForHandlerMs, version, log, telemetry },
   };
+}
+
+/** Makes the part of a store that handlers work with. They are not held up for ever by a store that does not answer. */
+function handlerStore(store: EventStore, leaseMs: number): HandlerStore {
+  const within =
+    <TArgs extends unknown[], T>(call: (...args: TArgs) => Promise<T>) =>
+    async (...args: TArgs): Promise<T> => await withDeadline(call.apply(store, args), leaseMs);
+  return Object.freeze({
+    get: within(store.get),
+    list: store.list.bind(store) as HandlerStore["list"],
+    emit: within(
+      store.emit as (...args: unknown[]) => Promise<AcceptResult>,
+    ) as HandlerStore["emit"],
+    wake: within(store.wake),
+    cancel: within(store.cancel),
+  });
 }
 
 class StoreWorker implements EventWorker {
@@ -245,6 +272,7 @@ class StoreWorker implements EventWorker {
   readonly #queue: JobQueue;
   readonly #upkeep: Upkeep;
   readonly #versions: Versions;
+  readonly #handlersOf: (event: EventRecord) => readonly unknown[];
   /** Resolves once this process is noted in the store, or that has failed. */
   readonly noted: Promise<void>;
   readonly #loop: Promise<void>;
@@ -267,11 +295,22 @@ class StoreWorker implements EventWorker {
     const [owner, wake, { signal }] = [this.#owner, this.#wake, this.#ended];
     this.#store = store;
     this.#options = options;
+    this.#handlersOf = (event) => handlersOf(handler, event);
     this.#versions = new Versions({ ...options, store, handler, owner });
     const versions = this.#versions;
-    const list = store.list.bind(store) as EventStore["list"];
-    const events = Object.freeze({ get: (id: string) => store.get(id), list });
-    const parts = { ...options, store, events, handler, versions, settling, renewals, limits };
+    const events = handlerStore(store, leaseMs);
+    const plans = new HandlerPlans(handler, options.retry);
+    const parts = {
+      ...options,
+      store,
+      events,
+      handler,
+      plans,
+      versions,
+      settling,
+      renewals,
+      limits,
+    };
     this.#queue = new JobQueue(parts, concurrency, owner, wake, options.onStuck);
     const { reserve, cancel } = this.#queue;
     const count = telemetry?.countStep.bind(telemetry);
@@ -359,10 +398,10 @@ class StoreWorker implements EventWorker {
   async #claim(limit: number): Promise<void> {
     const { leaseMs, log } = this.#options;
     const takeOver = !this.#upkeep.hasClockJumped();
-    const { holds } = this.#queue;
+    const [{ holds }, handlersOf, owner] = [this.#queue, this.#handlersOf, this.#owner];
     const endClaim = this.#queue.beginClaim(limit);
     this.#nextClaim.begin();
-    const claiming = this.#store.claim({ limit, owner: this.#owner, leaseMs, takeOver, holds });
+    const claiming = this.#store.claim({ limit, owner, leaseMs, takeOver, holds, handlersOf });
     try {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
       this.#nextClaim.end(leases.length > 0);
@@ -407,7 +446,8 @@ class StoreWorker implements EventWorker {
  * The time of the next claim: when the worker is woken, when the first event is due that it knows of, or after a while.
  *
  * That while is a second after a claim that has found events, and doubles with each one that has found none: another
- * process that has more than it can take does not always wake this one.
+ * process that has more than it can take does not always wake this one. It is a second, too, after another process was
+ * quicker to take what was due: that may put it off, and does not always wake this one then.
  */
 class NextClaim {
   /** Longest time until the worker looks at the clock, in milliseconds. */
@@ -418,6 +458,8 @@ class NextClaim {
   #at = -Infinity;
   /** First time at which an event is due, milliseconds since the epoch. */
   #dueAt = Infinity;
+  /** Set if the last claim was made since an event was due. */
+  #wasForEvent = false;
 
   /** @param pollMs The longest time between two claims, in milliseconds. */
   constructor(pollMs: number) {
@@ -451,13 +493,15 @@ class NextClaim {
 
   /** Notes that a claim begins, which finds all that is due by now. If it fails, the next one is soon. */
   begin(): void {
+    this.#wasForEvent = Date.now() >= this.#dueAt;
     this.#dueAt = Infinity;
     this.#at = performance.now() + this.tickMs;
   }
 
   /** Notes that a claim has ended. The worker may have been woken meanwhile. */
   end(hasFound: boolean): void {
-    this.#afterMs = hasFound ? this.tickMs : Math.min(this.#pollMs, 2 * this.#afterMs);
+    const isSoon = hasFound || this.#wasForEvent;
+    this.#afterMs = isSoon ? this.tickMs : Math.min(this.#pollMs, 2 * this.#afterMs);
     if (this.#at !== -Infinity) this.#at = performance.now() + this.#afterMs;
   }
 }

@@ -71,6 +71,53 @@ Deno.test("emit() refuses the names of the app's own platforms, in handlers and 
   assertEquals((await test.store.emit("jobs", "push", {})).duplicate, false);
 });
 
+Deno.test("events of handlers, routes and transactions are handled together", async () => {
+  const jobs = events<JobEvents>("jobs");
+  const rule = { group: "team", quietMs: 60_000 };
+  const bot = defineApp({
+    name: "bot",
+    platform: github(),
+    store: kv(),
+    routes: (app, { store }) =>
+      app.post("/emit", async (c) => {
+        await store.emit(jobs, "report.due", { team: "route" }, rule);
+        await store.transact((_tx, { emit }) =>
+          emit(jobs, "report.due", { team: "transaction" }, rule)
+        );
+        return c.text("ok");
+      }),
+  });
+  const seen: string[][] = [];
+  bot.on("push", (_event, { emit }) => emit(jobs, "report.due", { team: "handler" }, rule));
+  bot.from(jobs).on("report.due", ({ batch }) => {
+    seen.push(batch.map(({ payload }) => payload.team));
+  });
+  await using test = await startTestBot(bot);
+  await test.deliver(push());
+  await test.advance(1_000);
+  await test.fetch("/emit", { method: "POST" });
+  await test.advance(58_000);
+  assertEquals(seen, []);
+  await test.advance(2_000);
+  assertEquals(seen.map((each) => each.toSorted()), [["handler", "route", "transaction"]]);
+});
+
+Deno.test("advance() by the quiet time handles what a route has emitted", async () => {
+  const rule = { group: "team", quietMs: 60_000 };
+  const bot = defineApp({
+    name: "bot",
+    platform: github(),
+    routes: (app, { store }) =>
+      app.post("/emit", async (c) => c.json(await store.emit("jobs", "due", {}, rule))),
+  });
+  const seen: number[] = [];
+  bot.from(events("jobs")).onAny(({ batch }) => void seen.push(batch.length));
+  await using test = await startTestBot(bot);
+  for (let i = 0; i < 3; i++) await (await test.fetch("/emit", { method: "POST" })).json();
+  await test.advance(60_000);
+  assertEquals(seen, [3]);
+});
+
 Deno.test("advance() runs delayed events, those of a group among them", async () => {
   const { bot, jobs } = sut();
   const seen: string[] = [];

@@ -28,6 +28,6 @@ for (const [kind, count, body] of KINDS) {
     await until(async () => (await store.stats()).done === 1, 60_000);
     assertEquals(await Array.fromAsync(store.list(), ({ id }) => id), ["forge:d1"]);
     assertEquals(app.count("start"), 1);
-    close();
+    await close();
   });
 }

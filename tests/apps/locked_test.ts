@@ -61,7 +61,7 @@ async function assertAllDone(
   const counts = { queued: 0, running: 0, parked: 0, done: events, dead: 0, unreadable: 0 };
   assertEquals(await store.stats(), { ...counts, dueLater: 0, oldestWaitingAt: null });
   assertEquals((await store.purge({})).changed, events);
-  close();
+  await close();
   if (at.engine === KV.name) return await assertNoKeys(place.path!);
   const { kept, ...others } = await place.contents();
   assertEquals([...Object.values(others), ...Object.values(kept)].filter(Boolean), []);

@@ -33,7 +33,7 @@ async function withSlowApp<T>(
       namespace: "own",
     });
     const record = await store.get(`forge:${id}`);
-    close();
+    await close();
     return record?.state;
   });
 }

@@ -159,6 +159,9 @@ testCli("events list tells which events wait for, or are handled with, others", 
   const last = async () => (await cli("list")).out.map((line) => line.split("  ").at(-1));
   await quiet("a", 60_000);
   assertEquals(await last(), ["waits until it is quiet"]);
+  await store.emit("jobs", "due", {}, { id: "late", group: "g", quietMs: 1, delayMs: 60_000 });
+  assertEquals((await last()).at(-1)?.includes("waits"), false);
+  await store.cancel("jobs:late");
   await store.cancel("a");
   await store.purge({});
   await store.accept(delivery("b", "{}", "key"));

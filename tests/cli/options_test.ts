@@ -85,7 +85,7 @@ Deno.test("readOptions() reads ages in seconds, minutes, hours and days", () => 
 
 const MISTAKES: Readonly<Record<string, string>> = {
   "":
-    "Give a command: list, show, replay, forget-step, cancel, wake, purge, answers, delete-answers, states, delete-states, schedules, emit, stats, doctor, export, backup, import, catch-up",
+    "Give a command: list, show, replay, forget-step, cancel, answer, wake, purge, answers, delete-answers, states, delete-states, schedules, emit, stats, doctor, export, backup, import, catch-up",
   "listen": "Unknown command: events listen, did you mean list?",
   "constructor": "Unknown command: events constructor",
   "list d1": "events list takes no ids (events show does)",
@@ -140,7 +140,7 @@ const MISTAKES: Readonly<Record<string, string>> = {
   "list --older-than 2d --newer-than 1d":
     "No event is both older than --older-than and newer than --newer-than",
   "wake": "Give the name that the event waits for",
-  "wake a 1 2": "events wake takes a name and one JSON document",
+  "wake a 1 2": "Give a name and one JSON document",
   "wake a yes": "The value must be JSON, such as true, 42 or '\"a text\"', got yes",
   "wake a --state parked": "events wake has no --state",
   "list --limit 0": "--limit must be a number from 1, got 0",

@@ -26,6 +26,8 @@ Deno.test("an open event says what it waits for", async () => {
   await claimed(board, "runs");
   await store.cancel((await claimed(board, "stopped")).record.id);
   await store.emit("jobs", "digest", {}, { id: "later", delayMs: HOUR });
+  const together = { id: "together", delayMs: HOUR, group: "g", quietMs: HOUR };
+  await store.emit("jobs", "digest", {}, together);
   await store.accept(delivery("quiet", { orderingKey: "q", quietMs: HOUR, maxWaitMs: 2 * HOUR }));
   for (const id of ["first", "second"]) await store.accept(delivery(id, { orderingKey: "k" }));
   const cases: readonly (readonly [string, number, string | undefined])[] = [
@@ -38,6 +40,7 @@ Deno.test("an open event says what it waits for", async () => {
     ["github:runs", -90_000, "lease over for 1 min 30 s"],
     ["github:stopped", 90_000, "cancelled"],
     ["jobs:later", 90_000, "planned in 1 min 30 s"],
+    ["jobs:together", 90_000, "planned in 1 min 30 s"],
     ["github:quiet", 90_000, "until quiet, in 1 min 30 s"],
     ["github:first", 0, "due"],
     ["github:first", -90_000, "due for 1 min 30 s"],

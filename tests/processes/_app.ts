@@ -34,7 +34,7 @@ const log = (message: string, fields: Record<string, unknown>) =>
 
 if (worker) {
   startWorker(store, async (event, { signal, settleWith, emit, waitFor }) => {
-    const { deliveryId: id, attempt, earlier } = event;
+    const { deliveryId: id, attempt, batch } = event;
     if (event.platform === "events") {
       // Counted in the commit that settles it.
       return settleWith(effects.add(`handled/${event.id}`, 1));
@@ -46,7 +46,7 @@ if (worker) {
     }
     for (let i = 0; i < emits; i++) emit("jobs", "item", {}, i % 2 === 0 ? { group: `g${i}` } : {});
     if (emits > 0) emit("jobs", "item", {}, { id: id!, delayMs: 50 });
-    log("start", { id, attempt, events: 1 + earlier.length });
+    log("start", { id, attempt, events: batch.length });
     signal.addEventListener("abort", () => log("abort", { id, attempt }));
     if (handlerMs > 0) await new Promise((resolve) => setTimeout(resolve, handlerMs));
     log("end", { id, attempt });

@@ -12,7 +12,7 @@ export interface StepWorkerOptions {
   readonly steps: number;
 }
 
-/** What a process sends: its id, and what it asks. */
+/** Call of a process: its id, and what it asks. */
 export type Asked = { readonly pid: number; readonly id: string } & Record<string, unknown>;
 
 /** Answers a call by its path. It may kill the process that has sent it. */

@@ -41,7 +41,7 @@ const groupBy = ({ payload }: Delivery) => {
 app.route("/", forgeIntake({ secrets: [secret], store, groupBy }));
 
 const worker = startWorker(store, async (event, { waitFor, state, emit }) => {
-  const works = [...event.earlier, event].map(({ payload }) => payload as unknown as Work);
+  const works = event.batch.map(({ payload }) => payload as unknown as Work);
   const { group, number, waits, emits } = works.at(-1)!;
   if (event.platform === "events") return log("emitted", { id: event.id });
   const value = waits ? (await waitFor(`answer:${event.deliveryId}`)).value : undefined;

@@ -18,13 +18,13 @@ const RANDOM_KILLS = byLength(200, 5);
 /** Events that are open at a time while processes are killed at random moments. */
 const OPEN = 8;
 
-/** What handlers have written, by the ids of their events. */
+/** Values that handlers have written, by the ids of their events. */
 type Results = ReadonlyMap<string, string | number>;
 
 /** A call of a step's function. */
 interface Call {
   readonly pid: number;
-  /** What it returns: no two calls return the same. */
+  /** Its result: no two calls return the same. */
   readonly result: number;
   /** Set once its step is known to be stored. */
   isStored: boolean;

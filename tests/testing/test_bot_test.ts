@@ -325,8 +325,8 @@ Deno.test("advance() handles events together once it is quiet", async () => {
     groupBy: ({ chat }) => chat && { key: String(chat.id), quietMs: 5_000, maxWaitMs: 12_000 },
   });
   const app = defineApp({ name: "bot", platform });
-  app.on("message", ({ payload, earlier }) => {
-    seen.push([...earlier, { payload }].map(({ payload }) => payload.message.text ?? ""));
+  app.on("message", ({ batch }) => {
+    seen.push(batch.map(({ payload }) => payload.message.text ?? ""));
   });
   await using bot = await startTestBot(app);
   const send = (text: string) =>

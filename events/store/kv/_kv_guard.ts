@@ -1,9 +1,10 @@
 import { met } from "../../../core/check_options.ts";
+import { OWN_DATA } from "./_layout.ts";
 
 /**
  * The guard of a store's KV. A KV has one queue. If the notifier uses it, the store's listener takes every message: one
  * that somebody else sent would be lost without a word. So the views of the KV that leave the store, and the commits
- * that effects add to, refuse to send and to listen. No view changes a key of a store. And no view can be closed: if a
+ * that effects add to, refuse to send and to listen. No view changes a key of a store, other than of the app's own data. And no view can be closed: if a
  * handler did so, the app could not store anything until it is started again.
  */
 
@@ -237,18 +238,21 @@ function withoutOwnKeys(
 }
 
 /**
- * Refuses a key of a store.
+ * Refuses a key of a store. Those of the app's own data are no keys of the store.
  *
  * @param key The key.
  * @param namespaces The namespaces of stores.
- * @throws {TypeError} If the key begins with one of them.
+ * @throws {TypeError} If the key begins with one of them, and is not of own data.
  */
 function refuseOwnKey(key: unknown, namespaces: ReadonlySet<string>): void {
   const first: unknown = Array.isArray(key) ? key[0] : undefined;
   // A KV stores half of a surrogate pair as another character.
   if (typeof first !== "string" || !namespaces.has(first.toWellFormed())) return;
+  if ((key as Deno.KvKey)[1] === OWN_DATA) return;
   throw new TypeError(
     `Cannot change the key: those that begin with ${met(first)} are the event store's own. ` +
-      "Begin yours with another text, and set states with 'state' of the context or the store",
+      `Begin yours with [${
+        met(first)
+      }, "${OWN_DATA}"], and set states with 'state' of the context or the store`,
   );
 }

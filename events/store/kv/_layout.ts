@@ -27,6 +27,12 @@ export const DAY_MS = 86_400_000;
  */
 export const MARGIN_MS = 2 * DAY_MS;
 
+/**
+ * Second part of the keys of an app's own data, below the namespace. The store has no keys or cells of that kind, and
+ * reads, lists and deletes nothing there.
+ */
+export const OWN_DATA = "own";
+
 /** Size of the parts of a payload, in bytes: a value of a KV holds 65,536. */
 export const PART_BYTES = 65_000;
 

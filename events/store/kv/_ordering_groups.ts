@@ -55,7 +55,7 @@ interface GroupRecord {
   readonly size: number;
   /** The time until which no event joins because one leaves, milliseconds since the epoch. */
   readonly heldUntil?: number | undefined;
-  /** The time at which an event joined last that is handled together with others, milliseconds since the epoch. */
+  /** The latest time from which the rule of an event counts that is handled together with others. */
   readonly joinedAt?: number | undefined;
 }
 
@@ -120,7 +120,8 @@ export function joinGroup(
   events: readonly Joining[],
 ): Group {
   const { key, next, size, versionstamp } = group;
-  const joinedAt = events.some(({ quiet }) => quiet) ? Date.now() : group.joinedAt;
+  let { joinedAt } = group;
+  for (const { quiet } of events) if (quiet) joinedAt = Math.max(joinedAt ?? 0, quiet.since);
   const count = events.length;
   const after = { ...group, next: next + count, size: size + count, joinedAt };
   write.check({ key: keys.group(key), versionstamp });

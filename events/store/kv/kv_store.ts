@@ -51,10 +51,11 @@ const OPENING = { ...SHARED, KV_URL: { read: readKvUrl } };
  * database. `NOTIFIER` chooses how workers are woken (`auto`, `enqueue`, `watch`).
  *
  * Handlers read with the KV, `db`. It cannot be closed, and changes no key that begins with the store's namespace, in
- * an app its name: the store keeps its records there. Where the notifier is `enqueue`, the queue of the KV is the
+ * an app its name: the store keeps its records there. Below the namespace, `own` is for data of the app's:
+ * `["my-bot", "own", "pushes"]`. The store never uses it. Where the notifier is `enqueue`, the queue of the KV is the
  * store's: `enqueue` and `listenQueue` throw a `TypeError`. If you need a queue, open another KV, at another path.
  *
- * `settleWith` and `checkpoint` give their functions a {@linkcode KvCommit}, with the limits of a KV. If one of its
+ * `settleWith` gives its functions a {@linkcode KvCommit}, with the limits of a KV. If one of its
  * checks does not hold, the attempt fails. A commit holds 1,000 mutations. Settling takes up to 8, one for each 65,000
  * bytes of the payload, and four for each further event of a batch. Where payloads are kept, it takes up to 10, and
  * none for the payload. An event that is emitted takes three, and a name that is woken two.

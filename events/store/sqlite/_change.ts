@@ -242,7 +242,9 @@ class ChangeMaking {
     const position = this.#nextPosition(key);
     const after = put.after!({ now: this.#now, group: { key, position }, isFirst });
     if (after.quiet) {
-      this.#db.run("update ordering_group set joined_at = ? where key = ?", this.#now, key);
+      const sql =
+        "update ordering_group set joined_at = max(coalesce(joined_at, 0), ?) where key = ?";
+      this.#db.run(sql, after.quiet.since, key);
     }
     return this.#write(put, row, after);
   }

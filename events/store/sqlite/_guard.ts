@@ -46,7 +46,7 @@ const WORDS: Readonly<Record<Use, readonly string[]>> = {
 };
 
 const ADVICE: Readonly<Record<Use, string>> = {
-  read: "Write with settleWith(), checkpoint() or store.transact()",
+  read: "Write with settleWith() or store.transact()",
   write: "The store begins and ends the transaction, and 'setup' of sqlite() makes tables",
   setup: "The store begins and ends the transaction",
 };

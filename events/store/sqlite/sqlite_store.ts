@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { checkFunction, checkOptions } from "../../../core/check_options.ts";
 import { onDeploy, VariableError, type Variables } from "../../../core/env.ts";
 import { type LogSink, reasonOf } from "../../../core/mod.ts";
@@ -50,7 +51,7 @@ interface FilePlace {
  * of the app or its `namespace`, and the folder is made. A file has the events of one app. Several processes of the app
  * may share it, on a disk of their machine.
  *
- * `settleWith` and `checkpoint` give their functions the transaction that settles the event, a {@linkcode SqliteTx}. What
+ * `settleWith` gives its functions the transaction that settles the event, a {@linkcode SqliteTx}. What
  * they change is committed with the event, or not at all: if a function throws, only its own attempt fails. Several
  * events share a transaction. If it fails, because a statement has ended it (`insert or rollback`) or a deferred foreign
  * key does not hold, each event has one of its own then. So a function may be called twice, and should change nothing
@@ -88,13 +89,13 @@ export function sqlite(options: SqliteOptions = {}): StoreDefinition<SqliteTx, S
 }
 
 function storeIn(
-  placeOf: (variables: Variables, name: string) => FilePlace,
+  placeIn: (variables: Variables, name: string) => FilePlace,
   setup: SqliteOptions["setup"],
 ): DefinedStore<SqliteTx, SqliteReader> {
   return Object.freeze({
     ...{ name: "sqlite", variables: [FILE] },
     prepare: (variables: Variables, name: string) => {
-      const place = placeOf(variables, name);
+      const place = placeIn(variables, name);
       return { open: (log: LogSink) => openPlace(place, log) };
     },
     forTests: () => storeIn(() => ({ path: ":memory:", setup }), setup),
@@ -133,11 +134,17 @@ async function openPlace(
   };
   try {
     if (folder !== undefined) await Deno.mkdir(folder, { recursive: true });
-    const file = await openSqliteFile(path, { log, isApp: true });
+    const file = await openSqliteFile(await placeOf(path), { log, isApp: true });
     return new SqliteDatabase(file, { setup, explain });
   } catch (error) {
     throw await explain(error);
   }
+}
+
+/** Finds the place of a file, wherever the process goes later. Of a link it is the target: the log lies beside that. */
+async function placeOf(path: string): Promise<string> {
+  if (path === ":memory:") return path;
+  return await Deno.realPath(path).catch(() => resolve(path));
 }
 
 /** Finds the reason for which a file cannot be opened. */
@@ -160,7 +167,9 @@ export const existingSqliteFiles: ExistingDatabases = {
       return new NoDatabaseError(message, { cause: error });
     };
     try {
-      return new SqliteDatabase(await openSqliteFile(path, { mayBeEmpty: create }), { explain });
+      return new SqliteDatabase(await openSqliteFile(await placeOf(path), { mayBeEmpty: create }), {
+        explain,
+      });
     } catch (error) {
       throw await explain(error);
     }

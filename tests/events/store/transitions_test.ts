@@ -27,6 +27,7 @@ import {
 } from "../../../events/store/settlement.ts";
 import { delivery } from "./_events.ts";
 
+const NOW = 5_000;
 const PAYLOAD = { id: "p1", size: 7 };
 const GROUP = { key: "key", position: 3 };
 
@@ -60,13 +61,27 @@ Deno.test("joined() puts only the first event of a group on the schedule", () =>
 
 Deno.test("joinedLate() keeps an event due only if it is the first of its group", () => {
   const later: EventRecord = { ...queued, orderingKey: "key", joinsLater: true, delayMs: 500 };
-  const first = joinedLate(later, GROUP, true);
+  const first = joinedLate(later, GROUP, true, NOW);
   assertState(first, "queued");
   assertEquals([first.dueAt, first.group, first.joinsLater], [1_000, GROUP, undefined]);
-  const second = joinedLate(later, GROUP, false);
+  const second = joinedLate(later, GROUP, false, NOW);
   assertState(second, "queued");
   assertEquals([second.dueAt, second.group, second.orderingKey], [null, GROUP, "key"]);
   assertEquals(plannedDelay(second), 0);
+});
+
+Deno.test("joinedLate() has an event wait for others if it is handled together with them", () => {
+  const late = accepted({ ...delivery("d1"), quietMs: 100 }, "d1", PAYLOAD, 1_000);
+  const first = joinedLate({ ...late, joinsLater: true }, GROUP, true, NOW);
+  assertState(first, "queued");
+  // From the time at which it became due.
+  const quiet = { quietMs: 100, maxWaitMs: 1_000, since: 1_000, waitedMs: 100, next: 4 };
+  assertEquals([first.dueAt, first.delayMs, first.quiet], [1_100, 100, quiet]);
+  const second = joinedLate({ ...late, joinsLater: true }, GROUP, false, NOW);
+  assertEquals([second.dueAt, second.quiet?.since, second.quiet?.waitedMs], [null, 1_000, 0]);
+  // It has lost its position: its batch was determined before.
+  const batch = { last: 3, events: 1 };
+  assertEquals(joinedLate({ ...late, batch }, GROUP, true, NOW).dueAt, 1_000);
 });
 
 Deno.test("movedUp() makes the next event of a group due", () => {

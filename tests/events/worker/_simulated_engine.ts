@@ -57,7 +57,7 @@ export function simulateEngine<TTx, TReader>(
       call(async () => {
         // By no timer: time stands still during a call.
         const applied = await real.apply({ ...change, withinMs: 0 });
-        if (applied.ok) wakeSome(watchers, simulation.random);
+        if (applied.ok) wakeSome(watchers, simulation);
         return applied;
       }),
     get: (events) => call(() => real.get(events)),

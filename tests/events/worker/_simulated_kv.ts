@@ -42,7 +42,7 @@ export function simulateKv(
     const result = await operation.commit();
     if (result.ok) {
       onCommit(result.versionstamp);
-      wakeSome(watchers, simulation.random);
+      wakeSome(watchers, simulation);
     }
     return result;
   }

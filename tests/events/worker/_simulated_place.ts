@@ -1,5 +1,6 @@
 import type { EventStore, EventStoreOptions } from "../../../events/mod.ts";
 import type { HandlerEffects } from "../store/engines/_engine.ts";
+import type { Simulation } from "./_simulation.ts";
 
 /** A place of a store in a simulation. */
 export interface SimulatedPlace extends AsyncDisposable {
@@ -44,12 +45,12 @@ export interface Written {
   readonly step: number;
 }
 
-/** Share of the wake-ups after a commit that reach another process. */
-const HEARD = 0.5;
-
 /** Wakes those who listen to a database, or some of them. */
-export function wakeSome(watchers: ReadonlySet<() => void>, random: () => number): void {
-  for (const wake of watchers) if (random() < HEARD) wake();
+export function wakeSome(
+  watchers: ReadonlySet<() => void>,
+  { random, heardRate }: Pick<Simulation, "random" | "heardRate">,
+): void {
+  for (const wake of watchers) if (random() < heardRate) wake();
 }
 
 /** Faults of a database's calls: a call does nothing, or does all of it and its answer is lost. */

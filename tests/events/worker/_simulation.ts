@@ -41,7 +41,13 @@ export class Simulation implements Disposable {
   readonly #waiting: (() => Promise<void>)[] = [];
   readonly #restore: (() => void)[] = [];
 
-  constructor(seed: number) {
+  /**
+   * Makes a simulation.
+   *
+   * @param seed The seed.
+   * @param heardRate Share of the wake-ups after a commit that reach another process, from 0 to 1.
+   */
+  constructor(seed: number, readonly heardRate = 0.5) {
     this.random = randomOf(seed);
     let ids = 0;
     // Not by `Date`, which a test may set while the monotonic clock goes on.

@@ -103,12 +103,12 @@ export async function stealLease({ kv }: Pick<StoreUnderTest, "kv">, id: string)
   await changeValue(kv, await recordKey(kv, id), { lease });
 }
 
-/** With the oldest Deno, of which a turn takes more than a millisecond, simulations are of one engine. */
-const SIMULATED = ON_DENO_2_5 ? [KV] : ENGINES;
+/** Engines of the simulations: with the oldest Deno, of which a turn takes more than a millisecond, it is one. */
+export const SIMULATED = ON_DENO_2_5 ? [KV] : ENGINES;
 
 /**
  * Registers a test that runs in a simulation, for each engine: its clock turns by itself, so that leases of any length
- * pass at once, and no load of the machine lets one expire.
+ * pass at once, and no load of the machine lets one expire. Wake-ups are heard.
  */
 export function testSimulated(
   name: string,
@@ -126,7 +126,7 @@ async function simulate(
   engine: EngineUnderTest,
   test: (sut: OpenedStore) => Promise<void>,
 ): Promise<void> {
-  const simulation = new Simulation(1);
+  const simulation = new Simulation(1, 1);
   await using real = await engine.openSimulated(simulation);
   const place: StorePlace = {
     effects: real.effects,

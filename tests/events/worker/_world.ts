@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import {
+  createEventRouter,
   type Delivery,
   type EventFilter,
   type EventHandler,
@@ -66,6 +67,8 @@ export interface WorldOptions {
   readonly putOffRate: number;
   /** Set if the events of a key are handled together. */
   readonly isQuiet?: boolean | undefined;
+  /** Set if the events of a group that handlers emit are handled together. */
+  readonly isEmittingQuiet?: boolean | undefined;
   /** Share of the handlers that emit further events, from 0 to 1. */
   readonly emitRate: number;
   /** Set if payloads of done events are kept, a few at a time. */
@@ -78,6 +81,8 @@ export interface WorldOptions {
   readonly isCounting?: boolean;
   /** Share of the handlings that note parts, from 0 to 1; none if undefined. */
   readonly partRate?: number;
+  /** Set if the handler has a limit: of the events that a worker takes at once, all but one wait. */
+  readonly isLimited?: boolean;
 }
 
 /** An event that is sent. */
@@ -158,7 +163,10 @@ export class World implements AsyncDisposable {
   /** Starts a worker in a process of its own, which can also take events in. */
   async worker(faultRate?: number): Promise<Working> {
     const { store, cut } = await this.process(faultRate);
-    const worker = startWorker(store, this.#handle, {
+    const handler = this.#options.isLimited
+      ? createEventRouter().onAny(this.#handle, { concurrency: 1 }).handle
+      : this.#handle;
+    const worker = startWorker(store, handler, {
       ...{ leaseMs: LEASE_MS, pollMs: 20, concurrency: 4, log: () => {} },
       retry: { minDelayMs: 1, maxDelayMs: 1_000, maxAttempts: 1_000 },
     });
@@ -256,11 +264,11 @@ export class World implements AsyncDisposable {
   }
 
   /** Handles an event for a while, until aborted, and leaves an effect beside the store. */
-  readonly #handle: EventHandler = async ({ earlier, ...event }, context) => {
+  readonly #handle: EventHandler = async (event, context) => {
     const { signal, settleWith } = context;
     signal.throwIfAborted();
     const { simulation, history: { handlings }, place: { effects } } = this;
-    const { id, platform, payload: { key, child, delivery, waitMs } } = event;
+    const { id, platform, batch, payload: { key, delivery, waitMs } } = event;
     const handling = { id, key: key as string | undefined, from: simulation.step, to: Infinity };
     const number = handlings.push(handling);
     const failed = (error: unknown) => {
@@ -271,10 +279,10 @@ export class World implements AsyncDisposable {
       await this.#noteParts(number, context).then(() => signal.throwIfAborted()).catch(failed);
     }
     if (platform === "events") {
-      settleWith(effects.add(`children/${child}`, 1));
+      for (const { payload: { child } } of batch) settleWith(effects.add(`children/${child}`, 1));
     } else {
       const children = this.#emitAny(number, context);
-      for (const [i, { id, payload }] of [...earlier, event].entries()) {
+      for (const [i, { id, payload }] of batch.entries()) {
         const { key, delivery } = payload as unknown as Effect;
         const more = i > 0 ? { isMember: true } : children.length > 0 ? { children } : {};
         const effect: Effect = { id, key, delivery, ...more };
@@ -295,7 +303,7 @@ export class World implements AsyncDisposable {
     const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve));
     await Promise.race([later(ms), aborted]);
     const counted = isCounting && platform !== "events"
-      ? count(context.state, 1 + earlier.length, handling.key).then(
+      ? count(context.state, batch.length, handling.key).then(
         () => undefined,
         (error) => error,
       )
@@ -335,7 +343,7 @@ export class World implements AsyncDisposable {
   /** Emits events or none: with generated ids and own ones, at once and later, in groups and without. */
   #emitAny(handling: number, { emit }: HandlerContext): string[] {
     const { simulation: { random } } = this;
-    const { emitRate } = this.#options;
+    const { emitRate, isEmittingQuiet = false } = this.#options;
     if (emitRate === 0 || random() >= emitRate) return [];
     return Array.from({ length: 1 + Math.floor(random() * 3) }, (_, i) => {
       const child = `${handling}/${i}`;
@@ -343,6 +351,7 @@ export class World implements AsyncDisposable {
       const key = group && `jobs:${group}`;
       emit("jobs", "item", { child, key }, {
         group,
+        ...(isEmittingQuiet && group && { quietMs: QUIET_MS, maxWaitMs: 4 * QUIET_MS }),
         delayMs: random() < 0.5 ? random() * 500 : 0,
         ...(random() < 0.5 && { id: child }),
       });

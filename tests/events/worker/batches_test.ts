@@ -18,8 +18,8 @@ function quiet(id: string, text = "{}"): Delivery {
   return { ...delivery(id, text, "key"), quietMs: 1_000, payload: JSON.parse(text) };
 }
 
-/** Events as a handler got them: the earlier ones, and the latest. */
-const idsOf = ({ id, earlier }: WebhookEvent) => [...earlier.map(({ id }) => id), id];
+/** The events that a handler got. */
+const idsOf = ({ batch }: WebhookEvent) => batch.map(({ id }) => id);
 
 /** Takes events in, handles them, and tells what was handled and logged. */
 async function handling(
@@ -42,20 +42,22 @@ async function handling(
   return { seen, logs };
 }
 
-testSimulated("a handler gets the latest event with the earlier ones", async (sut) => {
-  const { seen, logs } = await handling(sut, ["a", "b", "c"], (_, { log }) => {
-    writeLog(log, "info", "seen");
-  });
-  assertEquals(seen.map(idsOf), [["a", "b", "c"]]);
-  const [event] = seen;
-  assertEquals([event!.payload.text, event!.deliveryId, event!.attempt], ["c", "c", 1]);
-  assertEquals(event!.earlier.map(({ payload }) => payload.text), ["a", "b"]);
-  assertEquals(event!.earlier.flatMap(({ earlier }) => earlier), []);
-  assertEquals(logs.find(({ message }) => message === "seen")?.eventId, "c");
-  const handled = logs.filter(({ message }) => message === "event handled");
-  assertEquals(handled.map(({ eventId }) => eventId), ["a", "b", "c"]);
-  assertEquals(handled.map(({ handledWith }) => handledWith), [undefined, "a", "a"]);
-});
+testSimulated(
+  "a handler gets the latest event with all of its batch, and logs the id of the first",
+  async (sut) => {
+    const { seen, logs } = await handling(sut, ["a", "b", "c"], (_, { log }) => {
+      writeLog(log, "info", "seen");
+    });
+    assertEquals(seen.map(idsOf), [["a", "b", "c"]]);
+    const [event] = seen;
+    assertEquals([event!.payload.text, event!.id, event!.attempt], ["c", "a", 1]);
+    assertEquals(event!.batch.map(({ payload }) => payload.text), ["a", "b", "c"]);
+    assertEquals(logs.find(({ message }) => message === "seen")?.eventId, "a");
+    const handled = logs.filter(({ message }) => message === "event handled");
+    assertEquals(handled.map(({ eventId }) => eventId), ["a", "b", "c"]);
+    assertEquals(handled.map(({ handledWith }) => handledWith), [undefined, "a", "a"]);
+  },
+);
 
 testSimulated(
   "a batch that fails is tried again as it was, with the same key for calls",
@@ -69,7 +71,7 @@ testSimulated(
     assertEquals(seen.slice(0, 2).map(idsOf), [["a", "b"], ["a", "b"]]);
     assertEquals(seen.slice(0, 2).map(({ attempt }) => attempt), [1, 2]);
     assertEquals(seen[0]!.idempotencyKey(), seen[1]!.idempotencyKey());
-    assertNotEquals(seen[0]!.idempotencyKey(), seen[0]!.earlier[0]!.idempotencyKey());
+    assertNotEquals(seen[0]!.idempotencyKey(), seen[0]!.batch[1]!.idempotencyKey());
     const failed = logs.filter(({ message }) => message === "event failed, to be tried again");
     assertEquals(failed.map(({ eventId }) => eventId), ["a"]);
   },

@@ -10,7 +10,7 @@ import {
 } from "../../../events/mod.ts";
 import type { LogRecord } from "../../../middleware/mod.ts";
 import { delivery } from "../store/_events.ts";
-import { testFailing, testStore, testStoreOnce } from "../store/contract/_contract.ts";
+import { testFailing, testStoreInOneProcess, testStoreOnce } from "../store/contract/_contract.ts";
 import { memoryStore } from "../store/kv/_stores.ts";
 import { reach, until } from "./_worker.ts";
 
@@ -123,15 +123,18 @@ Deno.test("cancel() by another process aborts a handler at the next renewal", as
   assertEquals(records, ["info: event cancelled"]);
 });
 
-testStore("an event that is cancelled while it runs is not done, nor tried again", async (sut) => {
-  let starts = 0;
-  await cancelRunning(sut.store, (event, context) => {
-    starts++;
-    return obedient(event, context);
-  }, { leaseMs: 1_000, retry: { minDelayMs: 0 } });
-  const { state, outcome } = (await sut.store.get("d1"))!;
-  assertEquals([state, outcome, starts], ["dead", "cancelled", 1]);
-});
+testStoreInOneProcess(
+  "an event that is cancelled while it runs is not done, nor tried again",
+  async (sut) => {
+    let starts = 0;
+    await cancelRunning(sut.store, (event, context) => {
+      starts++;
+      return obedient(event, context);
+    }, { leaseMs: 1_000, retry: { minDelayMs: 0 } });
+    const { state, outcome } = (await sut.store.get("d1"))!;
+    assertEquals([state, outcome, starts], ["dead", "cancelled", 1]);
+  },
+);
 
 for (const ending of ["returns", "throws"] as const) {
   testStoreOnce(`an event is cancelled although its handler ${ending} after that`, async (sut) => {

@@ -4,10 +4,10 @@ import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { byLength } from "../../_length.ts";
 import { assertChildren, completionsIn, countsIn, handledWithIn, statesIn } from "./_aftermath.ts";
 import { assertGuarantees, type History, type Outcome } from "./_history.ts";
+import { SIMULATED } from "./_worker.ts";
 import { type Sent, World, type WorldOptions } from "./_world.ts";
 import { later } from "../store/_events.ts";
 import type { EngineUnderTest } from "../store/engines/_engine.ts";
-import { ENGINES } from "../store/engines/mod.ts";
 import { testWith } from "../../_permissions.ts";
 
 /** Settings of a history. The seed decides everything that they leave open, to the last step. */
@@ -128,6 +128,7 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
   putOffRate: fc.constantFrom(0, 0.1, 0.4),
   isQuiet: fc.boolean(),
   emitRate: fc.constantFrom(0, 0, 0.5),
+  isEmittingQuiet: fc.boolean(),
   waitRate: fc.constantFrom(0, 0, 0.2, 0.6),
   interventions: fc.nat({ max: 40 }),
   isKeeping: fc.boolean(),
@@ -139,6 +140,9 @@ const scenarios: fc.Arbitrary<Scenario> = fc.record({
 
 /** Number of histories. A turn of the event loop takes a microsecond, and on Deno 2.5 more than a millisecond. */
 const RUNS = ON_DENO_2_5 ? byLength(4, 1) : byLength(101, 10);
+
+/** The same for histories in which the handler has a limit. */
+const LIMITED_RUNS = ON_DENO_2_5 ? byLength(2, 1) : byLength(40, 4);
 
 /** In these, an event that was cancelled was handled after all: its commit's answer had been lost. */
 const ONCE_BROKEN: readonly Scenario[] = [
@@ -186,7 +190,7 @@ const LOST_TIME: readonly Scenario[] = [
   },
 ];
 
-for (const engine of ENGINES) {
+for (const engine of SIMULATED) {
   testWith(
     engine.shared.needs,
     `no history breaks the guarantees, whatever fails and whoever intervenes [${engine.name}]`,
@@ -196,6 +200,17 @@ for (const engine of ENGINES) {
         ...{ numRuns: RUNS, endOnFailure: true },
         examples: [...ONCE_BROKEN, ...UNDECIDED, ...TELLING, ...LOST_TIME].map((each) => [each]),
       });
+    },
+  );
+
+  testWith(
+    engine.shared.needs,
+    `no history breaks the guarantees if a handler has a limit [${engine.name}]`,
+    async () => {
+      const property = fc.asyncProperty(scenarios, async (each) => {
+        await run(engine, { ...each, isLimited: true });
+      });
+      await fc.assert(property, { numRuns: LIMITED_RUNS, endOnFailure: true });
     },
   );
 

@@ -1,4 +1,4 @@
-/** sleep(): a wait that only time ends. */
+/** Waits that only time ends. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { type App, defineApp, type EventHandler, github, kv, sqlite } from "../../../mod.ts";
 import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";

@@ -19,7 +19,7 @@ import type { LogRecord } from "../../../middleware/mod.ts";
 import { asyncEffects, type KvHandler } from "../../_kv_handlers.ts";
 import { assertWithin } from "../../_within.ts";
 import { recordKey } from "../store/kv/_keys.ts";
-import { testStore, testStoreOnce } from "../store/contract/_contract.ts";
+import { testStoreInOneProcess, testStoreOnce } from "../store/contract/_contract.ts";
 import { memoryStore } from "../store/kv/_stores.ts";
 import { changeValue } from "../store/kv/_values.ts";
 import {
@@ -48,32 +48,36 @@ function delivery(deliveryId: string, text = `{"a":1}`): Delivery {
 
 const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-testStore("startWorker() hands the event to the handler, and settles it", async (sut) => {
-  const events: WebhookEvent[] = [];
-  let record: EventRecord | null = null;
-  await withWorker(sut, (event) => events.push(event), {}, async () => {
-    await sut.store.accept({ ...delivery("d1", `{"ref":"🙂"}`), requestId: "r1" });
-    await reach(sut.store, "d1", "done");
-    record = await sut.store.get("d1");
-  });
-  const { body, receivedAt, idempotencyKey: _, ...rest } = events[0]!;
-  assertEquals(rest, {
-    ...{
-      id: "d1",
-      deliveryId: "d1",
-      intake: undefined,
-      platform: "forge",
-      source: "github",
-      type: "push",
-    },
-    ...{ payload: { ref: "🙂" }, requestId: "r1", attempt: 1, earlier: [] },
-    ...{ action: undefined, repository: undefined, chat: undefined, sender: undefined },
-  });
-  assertEquals(new TextDecoder().decode(body), `{"ref":"🙂"}`);
-  assertEquals(receivedAt, record!.receivedAt);
-});
+testStoreInOneProcess(
+  "startWorker() hands the event to the handler, and settles it",
+  async (sut) => {
+    const events: WebhookEvent[] = [];
+    let record: EventRecord | null = null;
+    await withWorker(sut, (event) => events.push(event), {}, async () => {
+      await sut.store.accept({ ...delivery("d1", `{"ref":"🙂"}`), requestId: "r1" });
+      await reach(sut.store, "d1", "done");
+      record = await sut.store.get("d1");
+    });
+    const { body, batch, receivedAt, idempotencyKey: _, ...rest } = events[0]!;
+    assertEquals(rest, {
+      ...{
+        id: "d1",
+        deliveryId: "d1",
+        intake: undefined,
+        platform: "forge",
+        source: "github",
+        type: "push",
+      },
+      ...{ payload: { ref: "🙂" }, requestId: "r1", attempt: 1 },
+      ...{ action: undefined, repository: undefined, chat: undefined, sender: undefined },
+    });
+    assertEquals(new TextDecoder().decode(body), `{"ref":"🙂"}`);
+    assertEquals(receivedAt, record!.receivedAt);
+    assertEquals([batch.length, batch[0] === events[0]], [1, true]);
+  },
+);
 
-testStore("startWorker() handles each of many events once", async (sut) => {
+testStoreInOneProcess("startWorker() handles each of many events once", async (sut) => {
   const handled: string[] = [];
   await withWorker(sut, (event) => handled.push(event.id), {}, async () => {
     const ids = Array.from({ length: 100 }, (_, i) => `d${i}`);
@@ -85,7 +89,7 @@ testStore("startWorker() handles each of many events once", async (sut) => {
   assertEquals(new Set(handled).size, 100);
 });
 
-testStore("startWorker() finds what was stored before it started", async (sut) => {
+testStoreInOneProcess("startWorker() finds what was stored before it started", async (sut) => {
   await sut.store.accept(delivery("d1"));
   await withWorker(sut, () => {}, {}, () => reach(sut.store, "d1", "done"));
 });

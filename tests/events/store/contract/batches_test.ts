@@ -1,7 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
+import fc from "fast-check";
 import type { Delivery, EventRecord, EventStore, Lease } from "../../../../events/mod.ts";
 import { exportEvents, importEvents } from "../../../../events/mod.ts";
 import { emissionOf } from "../../../../events/store/emission.ts";
+import { byLength } from "../../../_length.ts";
 import {
   acceptAll,
   acceptTogether,
@@ -17,6 +19,7 @@ import {
   assertNothingWaits as assertNoneWaits,
   type StoreUnderTest,
   testStore,
+  testStoreInOneProcess,
   testStoreOnce,
 } from "./_contract.ts";
 
@@ -273,6 +276,120 @@ testStore("an event of another type or action begins the next batch", async ({ s
   await acceptAll(store, ["f"]);
   for (const ids of [["a", "b"], ["c"], ["d"], ["e"], ["f"]]) {
     assert(await store.complete(await claimBatch(store, ...ids)));
+  }
+});
+
+/** Claims a batch with handlers that are told by the last letter of an event's type. */
+async function claimedBy(store: EventStore, handlers: Readonly<Record<string, string>>) {
+  const handlersOf = ({ type }: EventRecord) => [...handlers[type] ?? ""];
+  const claim = { limit: 1, owner: crypto.randomUUID(), leaseMs: 30_000, handlersOf };
+  for (;; await later(10)) {
+    const [lease] = await store.claim(claim);
+    if (lease) return [lease, await batchOf(store, lease)] as const;
+  }
+}
+
+const MIXED = [["a", "x"], ["b", "y"], ["c", "x"], ["d", "z"]] as const;
+
+/** Takes events of different types in, while another one of their key is handled. */
+async function acceptMixed(store: EventStore, more?: Partial<Delivery>): Promise<void> {
+  await store.accept(delivery("before", "{}", "key"));
+  const lease = await claimed(store);
+  for (const [id, type] of MIXED) await store.accept(quiet(id, { type, ...more }));
+  assert(await store.complete(lease));
+}
+
+testStoreInOneProcess(
+  "events of different types are leased together by one handler",
+  async (sut) => {
+    const { store } = sut;
+    await acceptMixed(store, { together: "all" });
+    const [first, ids] = await claimedBy(store, { x: "12", y: "12", z: "1" });
+    assertEquals(ids, ["a", "b", "c"]);
+    // Which events are handled together is known once the first attempt has begun, also without these handlers.
+    assert(await store.retry(first, 0, new Error("no")));
+    assertEquals((await claimBatch(store, "a", "b", "c")).record.attempt, 2);
+  },
+);
+
+/** An event of a random group: its type, and whether it asks to be handled with others. */
+interface Asking {
+  readonly type: string;
+  readonly together: "all" | undefined;
+}
+
+/** Splits events into batches: each goes with the first one of its batch by its name, or by their handlers. */
+function split(events: readonly Asking[], handlers: Readonly<Record<string, string>>): string[][] {
+  const batches: [first: Asking, ids: string[]][] = [];
+  for (const [i, event] of events.entries()) {
+    const [first, ids] = batches.at(-1) ?? [];
+    const areBoth = first?.together && event.together && handlers[event.type] !== "" &&
+      handlers[event.type] === handlers[first.type];
+    if (first?.type === event.type || areBoth) ids!.push(`e${i}`);
+    else batches.push([event, [`e${i}`]]);
+  }
+  return batches.map(([, ids]) => ids);
+}
+
+testStoreOnce("a group falls into batches as its events and the handlers say", async (sut) => {
+  const type = fc.constantFrom("x", "y", "z");
+  const together = fc.constantFrom("all" as const, "all" as const, undefined);
+  const events = fc.array(fc.record({ type, together }), { minLength: 1, maxLength: 12 });
+  const some = fc.constantFrom("", "1", "2", "12");
+  const handlers = fc.record({ x: some, y: some, z: some });
+  const property = fc.asyncProperty(events, handlers, async (events, handlers) => {
+    await using opened = await sut.elsewhere();
+    const { store } = opened;
+    await store.accept(delivery("before", "{}", "key"));
+    const lease = await claimed(store);
+    for (const [i, each] of events.entries()) await store.accept(quiet(`e${i}`, each));
+    assert(await store.complete(lease));
+    const batches: string[][] = [];
+    while (batches.flat().length < events.length) {
+      const [lease, ids] = await claimedBy(store, handlers);
+      batches.push(ids);
+      assert(await store.complete(lease));
+    }
+    assertEquals(batches, split(events, handlers));
+  });
+  await fc.assert(property, { numRuns: byLength(200, 25) });
+});
+
+testStoreInOneProcess("a batch of different types is cut by other handlers", async ({ store }) => {
+  await acceptMixed(store, { together: "all" });
+  const all = { x: "1", y: "1", z: "1" };
+  const [first, ids] = await claimedBy(store, all);
+  assertEquals(ids, ["a", "b", "c", "d"]);
+  assert(await store.retry(first, 0, new Error("no")));
+  const [second, left] = await claimedBy(store, { ...all, z: "2" });
+  assertEquals([left, second.record.batch?.events], [["a", "b", "c"], 3]);
+  assert(await store.complete(second));
+  assertEquals((await store.get("d"))?.state, "queued");
+  assertEquals((await claimedBy(store, all))[1], ["d"]);
+});
+
+testStoreInOneProcess("events of different types are not leased together unasked", async (sut) => {
+  const { store } = sut;
+  const all = { x: "1", y: "1", z: "1" };
+  await acceptMixed(store);
+  assertEquals((await claimedBy(store, all))[1], ["a"]);
+});
+
+testStoreInOneProcess("events without handlers are not leased together", async ({ store }) => {
+  await acceptMixed(store, { together: "all" });
+  assertEquals((await claimedBy(store, {}))[1], ["a"]);
+});
+
+testStoreInOneProcess("a replay and an import keep that all types are together", async (sut) => {
+  const { elsewhere, store } = sut;
+  const all = { x: "1", y: "1", z: "1" };
+  await acceptMixed(store, { together: "all" });
+  assert(await store.bury((await claimedBy(store, all))[0], new Error("no")));
+  await using opened = await elsewhere();
+  await importEvents(opened.store, exportEvents(store, { state: "dead" }));
+  for (const each of [store, opened.store]) {
+    assertEquals((await each.replayAll({})).changed, 4);
+    assertEquals((await claimedBy(each, all))[1], ["a", "b", "c", "d"]);
   }
 });
 

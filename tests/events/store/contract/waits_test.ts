@@ -490,7 +490,7 @@ testStore("a batch of several events does not wait", async ({ store }) => {
   }
   await later(5);
   const lease = await claimOne(store);
-  const message = "Cannot wait: the event is handled together with 1 earlier ones";
+  const message = "Cannot wait: the event is handled together with others";
   await assertRejects(() => store.takeWake(lease, NAME), Error, message);
   await assertRejects(() => store.park(lease, wait), Error, message);
   assert(await store.complete(lease));

@@ -152,5 +152,5 @@ export interface FailingStore {
 export interface OpenedStore {
   readonly store: EventStore;
   readonly effects: HandlerEffects;
-  close(): void;
+  close(): void | Promise<void>;
 }

@@ -40,7 +40,7 @@ testStoreInOneProcess(
     const ahead = await listed(store, { state: "dead" });
     assertEquals(ahead.length, 12);
     assertEquals(ahead.includes(lease.record.id), false);
-    // The latest one stays: its id is part of the idempotency key.
+    // The latest one stays: its payload is what the handler gets.
     const left = await batchOf(store, lease);
     assertEquals([left.length, left.at(-1)], [18, "e29"]);
     await assertDeadWith(store, ahead, 32);

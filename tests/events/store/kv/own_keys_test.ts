@@ -16,7 +16,7 @@ const KEY: Deno.KvKey = ["events", "state", "forge", "chat/1"];
 
 const REFUSAL =
   'Cannot change the key: those that begin with "events" are the event store\'s own. ' +
-  "Begin yours with another text, and set states with 'state' of the context or the store";
+  'Begin yours with ["events", "own"], and set states with \'state\' of the context or the store';
 
 const CHANGES: Readonly<Record<string, Effects>> = {
   set: (commit) => commit.set(KEY, 1),
@@ -135,7 +135,7 @@ Deno.test("a handler's effects break no state, and its own states are set beside
   assertEquals(event?.state, "dead");
   assertEquals(
     event?.attempts[0]?.error,
-    `TypeError: ${REFUSAL.replace('"events"', '"bot"')}`,
+    `TypeError: ${REFUSAL.replaceAll('"events"', '"bot"')}`,
   );
   await test.deliver(forgeDelivery("star", {}));
   const states = await Array.fromAsync(test.store.states());
