@@ -172,7 +172,7 @@ async function all(child: Deno.ChildProcess): Promise<Deno.CommandOutput> {
 // What is published, and its reference, hold the secrets of its examples. Others have no app: their steps follow a clock
 // or a disk of their own, and must not wait for files that are kept.
 const isOfApps =
-  !/\/tests\/(publish\/|docs\/reference_test|events\/worker\/(idle|history)_test|events\/store\/sqlite\/)/
+  !/\/tests\/(publish\/|docs\/reference_test|events\/worker\/|events\/store\/sqlite\/)/
     .test(Deno.mainModule);
 const folder = isOfApps && Deno.permissions.querySync({ name: "env" }).state === "granted"
   ? Deno.env.get("RECORD_FOLDER")

@@ -40,7 +40,10 @@ export async function answerQuestion(core: StoreCore, given: Given): Promise<Ans
   const { name, value, by, eventId = "" } = given;
   // A button of somebody else has any text, or none.
   if (!isName(name)) return { outcome: "unknown" };
-  const wake = wakeOf(waitNameOf(name), { value, by } satisfies Answered);
+  const waitName = waitNameOf(name);
+  // As a member, what JSON does not have would be left out.
+  wakeOf(waitName, value);
+  const wake = wakeOf(waitName, { value, by } satisfies Answered);
   return await untilDone(async () => {
     const { engine } = core;
     const [cell] = await engine.cells([questionKey(name)]);

@@ -11,9 +11,11 @@ import { writeLog } from "../../core/mod.ts";
 import { met } from "../../core/check_options.ts";
 import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
+import { leavingName } from "./_waits.ts";
 import type { CellChange, CellKey } from "./engine.ts";
-import { type EventRecord, type EventStep, MAX_RESULT_BYTES } from "./event_record.ts";
-import { jsonBytes } from "./settlement.ts";
+import type { EventRecord, EventStep } from "./event_record.ts";
+import type { ListedStep } from "./event_store.ts";
+import { jsonBytes, sizeFlawOf, unparked } from "./settlement.ts";
 import { findEvent, type StoreCore } from "./store_core.ts";
 
 /** Kind of the cells. */
@@ -32,22 +34,6 @@ const KEPT_MS = 34_560_000_000;
 const AT_ONCE = 25;
 
 /**
- * A step of an event, as the tools show it.
- *
- * @category Event store and worker
- */
-export interface ListedStep {
-  /** Its name, with that of its handler in front: `push/review`. */
-  readonly name: string;
-  /** The time at which it was stored or, if it is not known how it ended, begun. In milliseconds since the epoch. */
-  readonly at: number;
-  /** True if it has begun, and it is not known how it ended. */
-  readonly isBegun: boolean;
-  /** Its result; undefined if it has none, or that is not kept any more. */
-  readonly result: unknown;
-}
-
-/**
  * Makes a step, and the cells of its result.
  *
  * @param record The record of the event.
@@ -63,7 +49,8 @@ export function storedStep(
   json: string | undefined,
   { at, run }: Pick<EventStep, "at" | "run">,
 ): { readonly step: EventStep; readonly cells: readonly CellChange[] } {
-  if (json !== undefined) checkSize(name, json);
+  const tooLarge = json === undefined ? undefined : sizeFlawOf(json);
+  if (tooLarge) throw new RangeError(`Cannot store the step ${met(name)}: ${tooLarge}`);
   const parts = partsOf(json);
   const step = { name, at, run, parts: parts.length || undefined };
   const cells = parts.map((after, part) => ({
@@ -107,7 +94,7 @@ export async function listSteps(core: StoreCore, id: string): Promise<ListedStep
 
 /**
  * Forgets a step of an event that does not run, with what came after it: the later steps, and the answers since. So the
- * next attempt repeats the handling from there.
+ * next attempt repeats the handling from there. A parked event waits no more: it is due at once.
  *
  * @param core The store.
  * @param id The event's id.
@@ -126,8 +113,12 @@ export async function forgetStep(core: StoreCore, id: string, name: string): Pro
       steps: steps.slice(0, first),
       ...(woken && { woken: woken.filter(({ at }) => at < steps[first]!.at) }),
     };
+    const isParked = state === "parked";
+    const next = isParked ? unparked(after, undefined, core.engine.now()) : after;
     const cells = deletedCells(found.record, steps.slice(first));
-    return await settle(core, found, after, { cells }) ? true : undefined;
+    // What it waits for came after the step.
+    if (isParked) cells.push(...await leavingName(core, found.record));
+    return await settle(core, found, next, { cells, announce: isParked }) ? true : undefined;
   });
 }
 
@@ -168,17 +159,6 @@ export async function deleteResults(
 
 function deletedCells(record: EventRecord, steps: readonly EventStep[]): CellChange[] {
   return steps.flatMap((step) => keysOf(record, step).map((key) => ({ key, after: null })));
-}
-
-function checkSize(name: string, json: string): void {
-  const bytes = Buffer.byteLength(json);
-  if (bytes <= MAX_RESULT_BYTES) return;
-  throw new RangeError(
-    `Cannot store the step ${
-      met(name)
-    }: its result takes ${bytes} bytes as JSON, over ${MAX_RESULT_BYTES}. ` +
-      "Return less, or where it is kept",
-  );
 }
 
 function partsOf(json: string | undefined): string[] {

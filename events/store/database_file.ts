@@ -120,8 +120,9 @@ interface Watched {
 }
 
 /**
- * The file of an app's database, and the write-ahead log beside it with the latest changes. If one is deleted or
- * replaced while the app runs, SQLite goes on with the old file, and what it stores is lost at the next start.
+ * The file of an app's database, the write-ahead log beside it with the latest changes, and the index of that, which has
+ * the locks of all processes. If one is deleted or replaced while the app runs, SQLite goes on with the old file: what
+ * it stores is lost at the next start, and without common locks two processes destroy the file.
  */
 export class DatabaseFile {
   readonly #files: readonly Watched[];
@@ -191,9 +192,10 @@ export async function watchFile(path: string, log: LogSink): Promise<DatabaseFil
   const first = await idIfReadable(path);
   if (!first) return undefined;
   const files: Watched[] = [{ path, first }];
-  const logPath = `${path}-wal`;
-  const firstLog = await idIfReadable(logPath);
-  if (firstLog !== undefined) files.push({ path: logPath, first: firstLog ?? undefined });
+  for (const beside of [`${path}-wal`, `${path}-shm`]) {
+    const found = await idIfReadable(beside);
+    if (found !== undefined) files.push({ path: beside, first: found ?? undefined });
+  }
   return new DatabaseFile(files, log);
 }
 

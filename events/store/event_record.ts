@@ -24,9 +24,6 @@ import {
 /** The longest id of an event, in characters. Every engine takes it: in UTF-8 it has up to 1,800 bytes. */
 export const MAX_ID_LENGTH = 600;
 
-/** Largest result of a step, in bytes of its JSON. In Base64 it takes 699,051: the commit of a KV takes 819,200. */
-export const MAX_RESULT_BYTES = 524_288;
-
 /** The longest ordering key that a store keeps: a longer one is cut, so that it fits a key. */
 export const MAX_ORDERING_KEY_LENGTH = 256;
 

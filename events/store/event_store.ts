@@ -16,7 +16,6 @@ import type { FailingRule } from "./failing.ts";
 import type { ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
-import type { ListedStep } from "./_steps.ts";
 import type { AnswerResult } from "./questions.ts";
 import type { AcceptResult, Lease, ReleaseOptions, StoreListener } from "./store_core.ts";
 import type { ListedState, StateOptions, StoredState } from "./stored_state.ts";
@@ -109,6 +108,22 @@ export type HandledPart =
     /** Its result as JSON; undefined for none. */
     readonly json: string | undefined;
   };
+
+/**
+ * A step of an event, as the tools show it.
+ *
+ * @category Event store and worker
+ */
+export interface ListedStep {
+  /** Its name, with that of its handler in front: `push/review`. */
+  readonly name: string;
+  /** The time at which it was stored or, if it is not known how it ended, begun. In milliseconds since the epoch. */
+  readonly at: number;
+  /** True if it has begun, and it is not known how it ended. */
+  readonly isBegun: boolean;
+  /** Its result; undefined if it has none, or that is not kept any more. */
+  readonly result: unknown;
+}
 
 /**
  * Options of {@linkcode EventStore.note}, and of {@linkcode EventStore.complete}.
@@ -429,7 +444,7 @@ export interface EventOperations {
 
   /**
    * Forgets a step of an event that waits or is dead, with the later steps and the answers since, so that the next
-   * attempt repeats its handling from there.
+   * attempt repeats its handling from there. A parked event is due at once.
    *
    * @param id The event's id.
    * @param name The step's name, as {@linkcode EventOperations.steps} lists it.

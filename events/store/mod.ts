@@ -38,13 +38,13 @@ export type {
   EffectsResult,
   EventStore,
   HandledPart,
+  ListedStep,
   NoteOptions,
   NotPromise,
   TransactionActions,
 } from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";
 export type { AnswerResult, Question } from "./questions.ts";
-export type { ListedStep } from "./_steps.ts";
 export type { BoundedCount, CheckedPage, Counts, SettlementRoom } from "./engine.ts";
 export type { StoreInspector } from "./event_store.ts";
 export { exportEvents } from "./event_export.ts";

@@ -156,12 +156,24 @@ function jsonOf(name: string, value: unknown): string {
   );
 }
 
-function checkName(doing: string, name: unknown): void {
-  const isName = typeof name === "string" && name.length > 0 && name.length <= MAX_NAME_LENGTH;
-  // An engine may store half of a surrogate pair as another character.
+/**
+ * Checks a name that a store keeps: of a wait, or of a step.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param name The name.
+ * @param maxLength The largest number of characters.
+ * @throws {TypeError} If it is something else, or malformed: an engine may store half of a surrogate pair as another
+ * character.
+ */
+export function checkName(
+  doing: string,
+  name: unknown,
+  maxLength: number = MAX_NAME_LENGTH,
+): asserts name is string {
+  const isName = typeof name === "string" && name.length > 0 && name.length <= maxLength;
   if (isName && name.isWellFormed()) return;
   throw new TypeError(
-    `Cannot ${doing}: the name must be a well-formed text of 1 to ${MAX_NAME_LENGTH} characters, got ${
+    `Cannot ${doing}: the name must be a well-formed text of 1 to ${maxLength} characters, got ${
       met(name)
     }`,
   );

@@ -1,7 +1,6 @@
-import { Buffer } from "node:buffer";
 import { met } from "../../core/check_options.ts";
 import { nonJsonPartOf } from "../../core/json_value.ts";
-import { MAX_RESULT_BYTES } from "../store/event_record.ts";
+import { sizeFlawOf } from "../store/settlement.ts";
 import type { CellChange } from "../store/engine.ts";
 import type { LeasedProgress } from "./_leased_progress.ts";
 import { GiveUpError, RetryLaterError } from "./event.ts";
@@ -92,20 +91,23 @@ async function stored<T>(
 
 /** Checks whether a value can be the result of a step. */
 export function canBeKept(value: unknown): boolean {
-  return nonJsonPartOf(value) === undefined &&
-    Buffer.byteLength(JSON.stringify(value)) <= MAX_RESULT_BYTES;
+  return "json" in resultOf(value);
 }
 
 function jsonOf(name: string, value: unknown): string {
-  const wrong = nonJsonPartOf(value, "result");
-  const json = wrong === undefined ? JSON.stringify(value) : "";
-  const bytes = Buffer.byteLength(json);
-  if (wrong === undefined && bytes <= MAX_RESULT_BYTES) return json;
-  const reason = wrong === undefined
-    ? `its result takes ${bytes} bytes as JSON, over ${MAX_RESULT_BYTES}. Return less, or where it is kept`
-    : `its result must be JSON, and ${wrong}`;
+  const result = resultOf(value);
+  if ("json" in result) return result.json;
   // Each attempt would do the work again, and pay for it.
-  throw new GiveUpError(`Cannot store the step ${met(name)}: ${reason}`);
+  throw new GiveUpError(`Cannot store the step ${met(name)}: ${result.flaw}`);
+}
+
+/** Writes a result as JSON, or says why it cannot be kept. */
+function resultOf(value: unknown): { readonly json: string } | { readonly flaw: string } {
+  const wrong = nonJsonPartOf(value, "result");
+  if (wrong !== undefined) return { flaw: `its result must be JSON, and ${wrong}` };
+  const json = JSON.stringify(value);
+  const flaw = sizeFlawOf(json);
+  return flaw === undefined ? { json } : { flaw };
 }
 
 function valueOf(json: string | undefined): unknown {

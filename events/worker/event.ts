@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { checkOptions, met, numberFrom } from "../../core/check_options.ts";
+import { checkOptions, met } from "../../core/check_options.ts";
 import type { LogSink } from "../../core/mod.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
 import type {
@@ -11,10 +11,9 @@ import type {
   HandledEvents,
   WaitOptions,
 } from "../store/mod.ts";
-import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import type { AnswerResult } from "../store/questions.ts";
 import type { Ask } from "./questions.ts";
-import type { StepContext, TakeStep } from "./step.ts";
+import { PUT_OFF_CHECKS, type StepContext, type TakeStep } from "./step.ts";
 
 /**
  * An event, as a handler gets it.
@@ -372,11 +371,6 @@ export class ParkedError extends Error {
     super(`The event waits for ${met(waitName)}`);
   }
 }
-
-const PUT_OFF_CHECKS = {
-  afterMs: numberFrom(0, MAX_PUT_OFF_MS),
-  cause: undefined,
-};
 
 /** Replaces an error that puts an event off before any handler has begun with it. */
 export class PutOffUnbegun extends RetryLaterError {

@@ -6,7 +6,7 @@ import {
   wholeNumber,
 } from "../../core/check_options.ts";
 import { MAX_TIMEOUT_MS } from "../store/waits.ts";
-import { checkName, checkUnknown, type StepContext, type StepOptions } from "./step.ts";
+import { checkStepName, checkUnknown, type StepContext, type StepOptions } from "./step.ts";
 
 /** Largest number of senders who may answer. */
 const MAX_SENDERS = 1_000;
@@ -86,7 +86,7 @@ const checkSenders: OptionCheck = (doing, name, value) => {
 
 /** Checks a question before it is asked. */
 export function checkQuestion(name: unknown, send: unknown, options: unknown): void {
-  checkName("ask", name);
+  checkStepName("ask", name);
   const doing = `ask ${met(name)}`;
   checkFunction(doing, "send", send);
   checkOptions(doing, options ?? {}, {

@@ -10,10 +10,10 @@ import {
 } from "../../core/check_options.ts";
 import type { CommitEffects, Emit, EventRecord, HandlerState, StateOptions } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
-import { MAX_TIMEOUT_MS } from "../store/waits.ts";
+import { checkName, MAX_TIMEOUT_MS } from "../store/waits.ts";
 
 /** Checks of the options of an error that may put an event off. */
-const PUT_OFF_CHECKS = { afterMs: numberFrom(0, MAX_PUT_OFF_MS), cause: undefined };
+export const PUT_OFF_CHECKS = { afterMs: numberFrom(0, MAX_PUT_OFF_MS), cause: undefined };
 
 /** The longest name of a step, in characters. */
 const MAX_NAME_LENGTH = 200;
@@ -193,7 +193,7 @@ export const checkUnknown: OptionCheck = (doing, name, value) => {
 
 /** Checks a step before it is taken. */
 export function checkStep(name: unknown, fn: unknown, options: object | undefined): void {
-  checkName("take the step", name);
+  checkStepName("take the step", name);
   const doing = `take the step ${met(name)}`;
   checkFunction(doing, "fn", fn);
   checkOptions<StepOptions>(doing, options === undefined ? {} : options, { unknown: checkUnknown });
@@ -201,19 +201,13 @@ export function checkStep(name: unknown, fn: unknown, options: object | undefine
 
 /** Checks a wait that only time ends. */
 export function checkSleep(name: unknown, ms: unknown): asserts name is string {
-  checkName("sleep", name);
+  checkStepName("sleep", name);
   wholeNumber({ max: MAX_TIMEOUT_MS })("sleep", "ms", ms);
 }
 
 /** Checks the name of a step, or of what is done like one. */
-export function checkName(doing: string, name: unknown): asserts name is string {
-  const isName = typeof name === "string" && name.length > 0 && name.length <= MAX_NAME_LENGTH;
-  if (isName && name.isWellFormed()) return;
-  throw new TypeError(
-    `Cannot ${doing}: the name must be a well-formed text of 1 to ${MAX_NAME_LENGTH} characters, got ${
-      met(name)
-    }`,
-  );
+export function checkStepName(doing: string, name: unknown): asserts name is string {
+  checkName(doing, name, MAX_NAME_LENGTH);
 }
 
 /**

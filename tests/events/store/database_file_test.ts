@@ -10,6 +10,7 @@ const lose = (path: string) => Deno.rename(path, `${path}.lost`);
 const LOSSES: Readonly<Record<string, (path: string) => Promise<void>>> = {
   deleted: lose,
   "deleted but for its database": (path) => lose(`${path}-wal`),
+  "deleted as to its locks": (path) => lose(`${path}-shm`),
   replaced: async (path) => {
     await Deno.copyFile(path, `${path}.new`);
     await Deno.rename(`${path}.new`, path);

@@ -141,6 +141,7 @@ function placeOf(
   path?: string,
   remove?: () => Promise<void>,
 ): KvPlace {
+  const listened = listeningOf(kv);
   return {
     kv,
     path,
@@ -151,9 +152,22 @@ function placeOf(
     close: () => close(kv),
     async [Symbol.asyncDispose]() {
       close(kv);
+      await listened();
       await remove?.();
     },
   };
+}
+
+/** Waits until nobody listens to a KV's queue any more: on a loaded machine, a while after the KV is closed. */
+function listeningOf(kv: Deno.Kv): () => Promise<unknown> {
+  const listening: Promise<void>[] = [];
+  const listen = kv.listenQueue.bind(kv);
+  kv.listenQueue = (handler) => {
+    const ended = listen(handler);
+    listening.push(ended);
+    return ended;
+  };
+  return () => Promise.allSettled(listening);
 }
 
 function damagesIn({ kv }: KvPlace): Damages {

@@ -1,0 +1,53 @@
+/** Steps and questions, as the tool shows and changes them. */
+import { assertEquals } from "@std/assert";
+import { claimOne, delivery } from "../events/store/_events.ts";
+import { type Sut, testCli } from "./_cli.ts";
+
+/** Stores a dead event with steps. */
+async function storeDead({ store }: Sut): Promise<void> {
+  await store.accept(delivery("d1"));
+  let lease = await claimOne(store);
+  for (const name of ["push/a", "push/b", "push/c"]) {
+    lease = (await store.note(lease, { is: "step", name, json: `{"of":"${name}"}` }))!;
+  }
+  await store.bury(lease, new Error("no"));
+}
+
+const namesOf = async ({ store }: Sut) => (await store.steps("d1")).map(({ name }) => name);
+
+testCli("events show has the steps of an event, with their results", async (sut) => {
+  await storeDead(sut);
+  const { out } = await sut.cli("show", "d1", "--json");
+  const { steps } = JSON.parse(out[0]!);
+  assertEquals(steps.map(({ name, result }: { name: string; result: unknown }) => [name, result]), [
+    ["push/a", { of: "push/a" }],
+    ["push/b", { of: "push/b" }],
+    ["push/c", { of: "push/c" }],
+  ]);
+});
+
+testCli("events forget-step forgets a step and those after it", async (sut) => {
+  await storeDead(sut);
+  const { code, out } = await sut.cli("forget-step", "d1", "push/b");
+  assertEquals([code, out], [0, ["forgotten: push/b"]]);
+  assertEquals(await namesOf(sut), ["push/a"]);
+  const again = await sut.cli("forget-step", "d1", "push/b", "--json");
+  assertEquals([again.code, again.out], [1, ['{"forgotten":false}']]);
+  assertEquals((await sut.cli("forget-step", "d1")).code, 2);
+});
+
+testCli("events replay keeps the steps of a dead event, but for --fresh", async (sut) => {
+  await storeDead(sut);
+  assertEquals((await sut.cli("replay", "d1")).out, ["1 replayed"]);
+  assertEquals((await namesOf(sut)).length, 3);
+  await sut.store.bury(await claimOne(sut.store), new Error("no"));
+  assertEquals((await sut.cli("replay", "d1", "--fresh")).out, ["1 replayed"]);
+  assertEquals(await namesOf(sut), []);
+});
+
+testCli("events answer tells of a name that no question has", async (sut) => {
+  await sut.store.accept(delivery("d1"));
+  const { code, out } = await sut.cli("answer", "nobody", "true");
+  assertEquals([code, out], [1, ["unknown: nobody"]]);
+  assertEquals((await sut.cli("answer", "a", "no json")).code, 2);
+});

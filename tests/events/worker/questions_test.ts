@@ -1,0 +1,153 @@
+/** Questions that a handler asks, and the answers of others. */
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import type { AnswerResult, AskOptions } from "../../../events/mod.ts";
+import { defineApp, github, kv, sqlite } from "../../../mod.ts";
+import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.ts";
+import { testWith } from "../../_permissions.ts";
+
+const DAY_MS = 86_400_000;
+
+const STORES = { kv: () => kv(), sqlite: () => sqlite() } as const;
+
+/** A bot that asks on `push`, and takes answers on `star`. */
+interface Asking {
+  readonly bot: TestBot;
+  /** Names that questions were sent with. */
+  readonly names: string[];
+  /** Results of the asking handlers. */
+  readonly answers: unknown[];
+  /** Delivers an answer, and returns what became of it. */
+  press(name: unknown, by?: number): Promise<AnswerResult>;
+  /** Makes the next tries to send fail. */
+  failSending(times: number): void;
+}
+
+function testQuestions(
+  name: string,
+  options: AskOptions,
+  fn: (sut: Asking) => Promise<void>,
+  send: (name: string) => unknown = () => {},
+): void {
+  for (const [engine, store] of Object.entries(STORES)) {
+    testWith(engine === "kv" ? [] : ["read", "write"], `${name} [${engine}]`, async () => {
+      const [names, answers, results]: [string[], unknown[], AnswerResult[]] = [[], [], []];
+      let failures = 0;
+      const app = defineApp({
+        name: "bot",
+        platform: github(),
+        store: store() as ReturnType<typeof kv>,
+      });
+      app.on("push", async (_event, { ask }) => {
+        answers.push(
+          await ask("approval", (name) => {
+            if (failures-- > 0) throw new Error("not sent");
+            names.push(name);
+            return send(name);
+          }, options),
+        );
+      });
+      app.on("star", async ({ payload }, { answer }) => {
+        results.push(await answer((payload as { name?: string }).name, "yes"));
+      });
+      await using bot = await startTestBot(app);
+      const press = async (name: unknown, by = 4711) => {
+        const sender = { id: by, login: "someone", type: "User" };
+        await bot.deliver(forgeDelivery("star", { name, sender }));
+        return results.at(-1)!;
+      };
+      await fn({ bot, names, answers, press, failSending: (times) => void (failures = times) });
+    });
+  }
+}
+
+const ask = (bot: TestBot) => bot.deliver(forgeDelivery("push", {}), { expectFailure: true });
+
+testQuestions(
+  "a stranger, a second press and a foreign button are told apart",
+  { by: [4711, 4712] },
+  async ({ bot, names, answers, press }) => {
+    await ask(bot);
+    const [name] = names;
+    assertMatch(name!, /^[\w-]{22}$/);
+    assertEquals(await press(name, 1), { outcome: "refused" });
+    for (const foreign of [undefined, "", "approval", "x".repeat(22), "x".repeat(5_000)]) {
+      assertEquals(await press(foreign), { outcome: "unknown" });
+    }
+    assertEquals(answers, []);
+    assertEquals(await press(name), { outcome: "taken" });
+    assertEquals(answers, [{ value: "yes", by: 4711, timedOut: false, sent: undefined }]);
+    const { outcome, by } = await press(name, 4712);
+    assertEquals([outcome, by, names.length], ["late", 4711, 1]);
+  },
+);
+
+testQuestions(
+  "a question that nobody answers in time is over, and tells what was sent",
+  { timeoutMs: DAY_MS },
+  async ({ bot, names, answers, press }) => {
+    await ask(bot);
+    await bot.advance(DAY_MS);
+    assertEquals(answers, [{
+      ...{ value: undefined, by: undefined, timedOut: true },
+      sent: { id: 7 },
+    }]);
+    assertEquals(await press(names[0]), { outcome: "over" });
+  },
+  () => ({ id: 7 }),
+);
+
+testQuestions(
+  "a question of an event that was cancelled is over",
+  {},
+  async ({ bot, names, press }) => {
+    const { event } = await ask(bot);
+    assertEquals(await bot.store.cancel(event!.id), true);
+    assertEquals(await press(names[0]), { outcome: "over" });
+  },
+);
+
+testQuestions(
+  "a question can be answered for as long as its event waits, however late it was sent",
+  { timeoutMs: 60_000 },
+  async ({ bot, names, answers, press, failSending }) => {
+    failSending(6);
+    await ask(bot);
+    let waitedMs = 0;
+    for (; names.length === 0; waitedMs += 5_000) await bot.advance(5_000, { expectFailure: true });
+    assert(waitedMs > 60_000);
+    await bot.advance(50_000);
+    assertEquals(await press(names[0]), { outcome: "taken" });
+    assertEquals(answers.length, 1);
+  },
+);
+
+testQuestions(
+  "what was sent and cannot be kept does not fail the question",
+  {},
+  async ({ bot, names, answers, press }) => {
+    const { event } = await ask(bot);
+    assertEquals(event?.state, "parked");
+    await press(names[0]);
+    assertEquals(answers, [{ value: "yes", by: 4711, timedOut: false, sent: undefined }]);
+  },
+  () => ({ text: "x".repeat(600_000) }),
+);
+
+testQuestions(
+  "a route answers in the name of a sender, and the first answer counts",
+  { by: [4711] },
+  async ({ bot, names, answers }) => {
+    await ask(bot);
+    const { store } = bot;
+    const [name] = names;
+    assertEquals(await store.answer(name, 1), { outcome: "refused" });
+    const both = await Promise.all([
+      store.answer(name, 1, { by: 4711 }),
+      store.answer(name, 2, { by: 4711 }),
+    ]);
+    assertEquals(both.map(({ outcome }) => outcome).toSorted(), ["late", "taken"]);
+    await bot.advance(1_000);
+    assertEquals(answers.length, 1);
+    await assertRejects(() => store.answer(name, () => {}, { by: 4711 }), TypeError, "JSON");
+  },
+);
