@@ -272,6 +272,8 @@ async function tryToNote<TTx>(
     const after = change.transition(record);
     return emitted ? { ...after, emitted: emitted.generated } : after;
   };
+  // Others take the same ids, or what is awaited takes its time.
+  const mayWait = emitted?.puts.some(isChosen) || effects && core.engine.awaitsEffects;
   const applied = await applyChange(core, lease, transition(lease.record), {
     ...options,
     effects,
@@ -279,7 +281,7 @@ async function tryToNote<TTx>(
     cells: [...cells, ...options?.cells ?? [], ...waking?.cells ?? []],
     moves: waking?.moves,
     announce: emitted?.announce || waking?.announce,
-    turn: emitted?.puts.some(isChosen) ? turnOf(core, lease, transition, change) : undefined,
+    turn: mayWait ? turnOf(core, lease, transition, change) : undefined,
   });
   if (!applied.ok) return await refused(core, applied, cells);
   if (emitted) emitter.made(emitted.puts, applied.written.slice(1));

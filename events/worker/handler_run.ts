@@ -270,7 +270,7 @@ export class HandlerRun {
 
   /** The mutations that its commit takes; undefined for none. */
   get effects(): CommitEffects | undefined {
-    return committing(this.#effects);
+    return committing(this.#effects, this.#parts.store.awaitsEffects);
   }
 
   /** The changes of states that its commit takes; undefined for none. */
@@ -463,8 +463,17 @@ export function runOf(context: HandlerContext): HandlerRun | undefined {
   return (context as { readonly [RUN]?: HandlerRun })[RUN];
 }
 
-/** Joins effects. Asynchronous ones are refused: what they add later would be lost. */
-function committing(effects: readonly CommitEffects[] | undefined): CommitEffects | undefined {
+/** Joins effects. Asynchronous ones are refused where nobody awaits them: what they add later would be lost. */
+function committing(
+  effects: readonly CommitEffects[] | undefined,
+  areAwaited: boolean,
+): CommitEffects | undefined {
+  if (effects && areAwaited) {
+    const inTurn = async (tx: unknown) => {
+      for (const each of effects) await each(tx);
+    };
+    return inTurn as unknown as CommitEffects;
+  }
   return effects && ((commit) => {
     for (const each of effects) {
       const result: unknown = each(commit);

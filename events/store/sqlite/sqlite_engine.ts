@@ -90,7 +90,9 @@ export function openSqliteEngine(
         isIntake: false,
         // What it makes deletes no large payload: the upkeep would find the rest of one.
         run: () =>
-          makeTransaction(db, make, { now: now(), version: newVersion(), guard, rests: [] }),
+          makeTransaction(db, make as (tx: SqliteTx) => Change, {
+            ...{ now: now(), version: newVersion(), guard, rests: [] },
+          }),
         failed: refusedByEffects,
       }),
     ...readingEvents(db, now),
