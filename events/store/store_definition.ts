@@ -104,6 +104,15 @@ export interface ExistingDatabases {
    * @throws {Error} If it cannot be opened within 10 s. The message has no password.
    */
   open(place: string | undefined, create: boolean): Promise<Database>;
+  /**
+   * Makes the statements that an app runs to make its tables, for people whose app may not. It opens nothing. Undefined if
+   * the app makes them by itself.
+   *
+   * @param place The place of the database; undefined for the default one.
+   * @returns The statements, as a text that the database's own tool can run.
+   * @throws {NoDatabaseError} If the place is none that a database can be at.
+   */
+  readonly migrations?: ((place?: string) => string) | undefined;
 }
 
 /** Thrown if there is no database at a place. */

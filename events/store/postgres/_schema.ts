@@ -155,7 +155,7 @@ export async function bringToLayout(db: Connections, layouts = LAYOUTS): Promise
     const [found] = await tx.all("select 1 from pg_namespace where nspname = $1", schema);
     if (!found) await tx.run(`create schema ${db.schema}`);
     for (const { sql } of layouts.slice(made)) await tx.run(sql);
-    await noteLayout(tx, layouts);
+    for (const [name, value] of Object.entries(notesOf(layouts))) await note(tx, name, value);
   });
 }
 
@@ -171,28 +171,30 @@ export async function lockSchema(tx: Session, schema: string): Promise<void> {
  * Makes the statements that bring a schema from a layout to the latest one, for people whose app may not run them.
  *
  * @param schema The schema, as an identifier.
- * @param made The layout that it has.
+ * @param made The number of the layout that it has; 0 if it has no tables of a store.
+ * @param layouts The layouts that the program knows.
+ * @returns The statements, in one transaction.
  */
-export function migrationOf(schema: string, made: number, layouts = LAYOUTS): string {
-  const note = (name: string, value: string) =>
-    `insert into @layout values ('${name}', '${value}') on conflict (name) do update set value = excluded.value;`;
-  const { usableBy } = layouts.at(-1)!;
+export function migrationOf(schema: string, made = 0, layouts = LAYOUTS): string {
   return [
     "begin;",
     ...made === 0 ? [`create schema if not exists ${schema};`] : [],
     ...layouts.slice(made).map(({ sql }) => sql.trim()),
-    note("layout", String(layouts.length)),
-    note("usable_by_layout", String(usableBy)),
-    note("usable_by_version", layouts[usableBy - 1]!.since),
-    "commit;",
+    ...Object.entries(notesOf(layouts)).map(([name, value]) =>
+      `insert into @layout values ('${name}', '${value}') on conflict (name) do update set value = excluded.value;`
+    ),
+    "commit;\n",
   ].join("\n").replaceAll("@", `${schema}.`);
 }
 
-async function noteLayout(db: Session, layouts: readonly Layout[]): Promise<void> {
+/** Makes the notes about the latest layout. */
+function notesOf(layouts: readonly Layout[]): Readonly<Record<string, string>> {
   const { usableBy } = layouts.at(-1)!;
-  await note(db, "layout", String(layouts.length));
-  await note(db, "usable_by_layout", String(usableBy));
-  await note(db, "usable_by_version", layouts[usableBy - 1]!.since);
+  return {
+    layout: String(layouts.length),
+    usable_by_layout: String(usableBy),
+    usable_by_version: layouts[usableBy - 1]!.since,
+  };
 }
 
 /** Reads a note about the schema; undefined if there is none. */

@@ -14,7 +14,7 @@ const PARTS = {
 export const VARIABLES: readonly string[] = [URL_VARIABLE, ...Object.keys(PARTS), "PGSSLMODE"];
 
 /** The schema of the tables by default. */
-const SCHEMA = "edge_base";
+export const SCHEMA = "edge_base";
 
 /** The port of a server by default. */
 const PORT = 5432;

@@ -16,10 +16,12 @@ import {
 } from "../store_definition.ts";
 import { sqlStateOf } from "./_connections.ts";
 import { OpenDatabase } from "./_open_database.ts";
+import { migrationOf } from "./_schema.ts";
 import {
   addressFrom,
   addressIn,
   type PostgresAddress,
+  SCHEMA,
   SCHEMA_NAME,
   URL_VARIABLE,
   VARIABLES,
@@ -229,17 +231,21 @@ export const existingPostgres: ExistingDatabases = {
     if (place === undefined) throw new NoDatabaseError("Give the URL of the database");
     const explain = (error: unknown) =>
       new NoDatabaseError(`Cannot open the database: ${reasonFor(error)}`, { cause: error });
-    let address: PostgresAddress;
-    try {
-      // The tool takes the scheme of a URL off.
-      address = addressIn(place.startsWith("//") ? `postgres:${place}` : place);
-    } catch (error) {
-      throw new NoDatabaseError(`The place of the database ${(error as Error).message}`);
-    }
+    const address = addressAt(place);
     try {
       return new PostgresDatabase(await openAt(address, 1, create), { explain });
     } catch (error) {
       throw explain(error);
     }
   },
+  migrations: (place) => migrationOf(`"${place === undefined ? SCHEMA : addressAt(place).schema}"`),
 };
+
+function addressAt(place: string): PostgresAddress {
+  try {
+    // The tool takes the scheme of a URL off.
+    return addressIn(place.startsWith("//") ? `postgres:${place}` : place);
+  } catch (error) {
+    throw new NoDatabaseError(`The place of the database ${(error as Error).message}`);
+  }
+}

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { Client } from "pg";
 import { defineApp, forge, openApp } from "../../../../mod.ts";
 import { postgres } from "../../../../events/store/postgres/mod.ts";
 import { existingPostgres } from "../../../../events/store/postgres/postgres_store.ts";
@@ -107,6 +108,37 @@ testWith(needs, "the tool opens only what is there", async () => {
   const missing = existingPostgres.open(`${url}?schema=${newSchema()}`, false);
   await assertRejects(() => missing, Error, "there is no event store in it");
 }, missing);
+
+testWith(
+  needs,
+  "an app that may not make tables uses those of the printed statements",
+  async () => {
+    const url = (await sharedPostgres()).direct;
+    const [schema, user] = [newSchema(), newSchema()];
+    await run(url, existingPostgres.migrations!(`${url}?schema=${schema}`));
+    await run(
+      url,
+      `create role ${user} login; grant usage on schema ${schema} to ${user};
+    grant all on all tables in schema ${schema} to ${user}`,
+    );
+    const as = Object.assign(new URL(url), { username: user }).href;
+    await assertRejects(() => openOn(as), Error, "its user may not make or use the tables");
+    const { app } = await openOn(as, schema);
+    await app.store.emit("jobs", "made", {}, { id: "1" });
+    assert(await app.store.get("jobs:1"));
+    await app[Symbol.asyncDispose]();
+    await run(url, `drop schema ${schema} cascade; drop role ${user}`);
+  },
+  missing,
+);
+
+/** Runs statements as `psql` does. */
+async function run(url: string, statements: string): Promise<void> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  await client.query(statements);
+  await client.end();
+}
 
 Deno.test("postgres() needs variables that say where the database is", () => {
   const read = (env: Record<string, string>) => () =>
