@@ -107,9 +107,9 @@ export class OwnPostgres implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const pid of [this.#poolerPid, this.#pid]) {
+    for (const [pid, signal] of [[this.#poolerPid, "SIGTERM"], [this.#pid, "SIGQUIT"]] as const) {
       if (!isRunning(pid)) continue;
-      Deno.kill(pid, "SIGQUIT");
+      Deno.kill(pid, signal);
       await ended(pid);
     }
     await Deno.remove(this.folder, { recursive: true });

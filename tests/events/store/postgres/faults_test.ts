@@ -1,8 +1,13 @@
 import { assert, assertEquals, assertLess, assertMatch, assertRejects } from "@std/assert";
+import { createEventStore } from "../../../../events/store/open_store.ts";
+import { OpenDatabase } from "../../../../events/store/postgres/_open_database.ts";
 import { migrationOf } from "../../../../events/store/postgres/_schema.ts";
+import { addressIn } from "../../../../events/store/postgres/_settings.ts";
+import { openPostgresEngine } from "../../../../events/store/postgres/postgres_engine.ts";
 import { pause, until } from "../../../../dev/harness/until.ts";
 import type { LogRecord } from "../../../../mod.ts";
 import { ANSWERED_WITHIN_MS } from "../../../apps/_deliver.ts";
+import { claimOne, delivery } from "../_events.ts";
 import { handled, openOn, testServer } from "./_faulty_app.ts";
 import type { OwnPostgres } from "./_own_server.ts";
 
@@ -207,6 +212,22 @@ for (const level of ["serializable", "repeatable read"]) {
     assertEquals((await handled(server)).length, ids.length);
     const failed = [...first.records, ...second.records].filter(({ level }) => level === "error");
     assertEquals(failed, []);
+  });
+
+  testServer(`a change waits for another one where the default is ${level}`, async (server) => {
+    await server.sql(`alter database postgres set default_transaction_isolation = '${level}'`);
+    const { settings } = addressIn(server.url);
+    const database = await OpenDatabase.open(settings, { schema: "edge_base", handlers: 1 });
+    const store = createEventStore(openPostgresEngine(database), { log: () => {} });
+    await store.accept(delivery("d1"));
+    const lease = await claimOne(store);
+    const touching = server.sql(
+      "begin; update edge_base.event set attempts = attempts; select pg_sleep(0.3); commit",
+    );
+    await pause(100);
+    assert(await store.renew(lease, 60_000));
+    await touching;
+    await database.close();
   });
 }
 
