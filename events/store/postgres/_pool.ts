@@ -37,6 +37,8 @@ export interface Lent {
   readonly client: PgClient;
   /** Set once it cannot be used any more. */
   isLost: boolean;
+  /** The reason, if the server has told one. */
+  lostBy?: unknown;
 }
 
 /**
@@ -127,8 +129,9 @@ export class Pool {
     this.#open++;
     const client = this.#connect();
     const lent: Lent = { client, isLost: false };
-    const lose = () => {
+    const lose = (error?: Error) => {
       lent.isLost = true;
+      lent.lostBy ??= error;
       const at = this.#idle.indexOf(lent);
       if (at >= 0) this.#drop(this.#idle.splice(at, 1)[0]!);
     };
