@@ -1,6 +1,7 @@
 import { met } from "../core/check_options.ts";
 import { mayHoldSecrets } from "../core/hosts.ts";
 import { existingKvs } from "../events/store/kv/kv_store.ts";
+import { existingPostgres } from "../events/store/postgres/postgres_store.ts";
 import { existingSqliteFiles } from "../events/store/sqlite/sqlite_store.ts";
 import type { Database, ExistingDatabases } from "../events/store/store_definition.ts";
 import type { EventValues } from "./_commands.ts";
@@ -10,6 +11,7 @@ import { type CliWorld, UsageError } from "./_world.ts";
 const ENGINES: Readonly<Record<string, ExistingDatabases>> = {
   kv: existingKvs,
   sqlite: existingSqliteFiles,
+  ...{ postgres: existingPostgres, postgresql: existingPostgres },
 };
 
 const DOING = "Cannot open the database";
@@ -42,7 +44,7 @@ export function findDatabase(
   }
   const url = store ?? (path === undefined ? undefined : `kv:${path}`);
   if (url !== undefined) return databaseOf(url);
-  const engines = Object.values(ENGINES);
+  const engines = [...new Set(Object.values(ENGINES))];
   const named = engines.flatMap((engine) => {
     const place = env(engine.variable)?.trim();
     return place ? [{ engine, place }] : [];

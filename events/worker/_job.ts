@@ -4,6 +4,7 @@ import { lookable } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Attempt, Telemetry } from "../../telemetry/mod.ts";
 import type { EventRecord, Lease } from "../store/mod.ts";
+import { canBeInterrupted } from "../store/_newer.ts";
 import { hasBegun } from "../store/settlement.ts";
 import { HeldLease } from "./_held_lease.ts";
 import { Watch, type Watches } from "./_newer.ts";
@@ -262,9 +263,13 @@ export class Job implements EventLog {
   // Steps 2 and 3: load and handle.
 
   async #callHandler(): Promise<void> {
-    this.#watch = Watch.over(this.#parts, this.#lease, () => this.#run?.isPartlyDone ?? false);
-    if (this.#watch) await this.#watch.begin();
-    const event = await this.#load();
+    if (this.#lease.record.newer) await this.#beginWatch();
+    const { store, leaseMs } = this.#parts;
+    const { lease, record } = this.#lease;
+    const body = this.#body ?? await withDeadline(store.load(lease), leaseMs);
+    const first = toEvent(record, body, this.#payload);
+    const isBatch = record.batch !== undefined && record.batch.events > 1;
+    const event = isBatch ? await this.#loadBatch(first) : first;
     try {
       await this.#parts.turns.run(() => this.#startHandler(event));
     } catch (thrown) {
@@ -277,6 +282,12 @@ export class Job implements EventLog {
       if (!(error instanceof NoHandler) || error.isStrict || isBegun) throw error;
       this.#isIgnored = true;
     }
+  }
+
+  async #beginWatch(): Promise<void> {
+    if (!canBeInterrupted(this.#lease.record)) return;
+    this.#watch = new Watch(this.#parts, this.#lease, () => this.#run?.isPartlyDone ?? false);
+    await this.#watch.begin();
   }
 
   #startHandler(event: WebhookEvent): Promise<void> | undefined {
@@ -295,16 +306,7 @@ export class Job implements EventLog {
       ...{ retry: this.#parts.plans.retryOf(this.#lease.record), places: this.#places },
     });
     this.#run = run;
-    const context = run.contextIn({ log: this.#log, db, store: events });
-    return run.run(() => handler(event, context));
-  }
-
-  async #load(): Promise<WebhookEvent> {
-    const { store, leaseMs } = this.#parts;
-    const { lease, record } = this.#lease;
-    const body = this.#body ?? await withDeadline(store.load(lease), leaseMs);
-    const event = toEvent(record, body, this.#payload);
-    return record.batch && record.batch.events > 1 ? await this.#loadBatch(event) : event;
+    return run.handle(handler, event, { log: this.#log, db, store: events });
   }
 
   /** Loads the events of a batch. */
@@ -360,15 +362,20 @@ export class Job implements EventLog {
     }
   }
 
-  #write(level: LogLevel, message: string, record: EventRecord, fields: object = {}): void {
+  #write(level: LogLevel, message: string, record: EventRecord, fields?: object): void {
     const { id: eventId, deliveryId, platform, type, requestId } = record;
     const { attempt } = this.#lease.record;
     const event = {
-      ...{ platform, type, eventId, deliveryId, attempt, durationMs: this.#durationMs },
+      platform,
+      type,
+      eventId,
+      deliveryId,
+      attempt,
+      durationMs: this.#durationMs,
       requestId: requestId ?? undefined,
+      ...fields,
     };
-    const write = () => writeLog(this.#parts.log, level, message, { ...event, ...fields });
-    if (this.#attempt) this.#attempt.run(write);
-    else write();
+    if (this.#attempt) this.#attempt.run(() => writeLog(this.#parts.log, level, message, event));
+    else writeLog(this.#parts.log, level, message, event);
   }
 }

@@ -64,7 +64,7 @@ export class Watch {
   #reason: NewerEventError | undefined;
 
   /**
-   * Creates the watch of an event.
+   * Creates the watch of an event that can be interrupted.
    *
    * @param parts The settings.
    * @param lease The lease of the event.
@@ -75,15 +75,6 @@ export class Watch {
     this.#lease = lease;
     this.#group = lease.record.group!.key;
     this.#isPartlyDone = isPartlyDone;
-  }
-
-  /** Creates the watch of an event; undefined if newer ones do not interrupt it. */
-  static over(
-    parts: WatchParts,
-    lease: HeldLease,
-    isPartlyDone: () => boolean,
-  ): Watch | undefined {
-    return canBeInterrupted(lease.record) ? new Watch(parts, lease, isPartlyDone) : undefined;
   }
 
   /** The reason with which it has aborted the signal; undefined if it has not. */
