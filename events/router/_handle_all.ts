@@ -70,6 +70,7 @@ export async function handleAll(
   let [running, unwanted] = [unfinished.length, 0];
   await Promise.all(unfinished.map(async ({ key, handler, retry, limit }) => {
     const run = around.partOf(key, limits.of(key, retry));
+    run.isAmongOthers = handlers.length > 1;
     try {
       await run.handle(handler, event, context);
       // The last one is noted by the event's settlement, which saves a commit.

@@ -6,16 +6,22 @@
  * (`tellNewer`), and those of others look at the group once a second (`interruptedBy`). If the handler ends by that, its
  * event is queued without its batch (`interrupted()` in `settlement.ts`), and the next claim makes one of all that wait.
  *
+ * A handler that takes newer events itself has its batch grow: the record of the first event notes the new last position
+ * before the handler gets them, so a later attempt gets them as well, and they are settled with it.
+ *
  * @module
  */
 import { type HandlersOf, joinedSince } from "./_batches.ts";
-import { applyChange } from "./_settlement.ts";
+import { applyChange, settle } from "./_settlement.ts";
 import { dropResults } from "./_steps.ts";
+import { batched } from "./arrival.ts";
 import { type Stored, TooLargeError } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { inBrief, interrupted } from "./settlement.ts";
+import { inBrief, interrupted, isCancelRequested } from "./settlement.ts";
 import type { StoreCore } from "./store_core.ts";
+
+const TAKING = "take newer events";
 
 /** Makes the operations on leased events that hear of newer ones. */
 export function newerOperations(core: StoreCore) {
@@ -35,6 +41,15 @@ export function newerOperations(core: StoreCore) {
         if (!(error instanceof TooLargeError)) throw error;
         return (await applyChange(core, lease, inBrief(after), { cells })).ok;
       }
+    },
+
+    async takeNewer(lease, handlersOf) {
+      const { record } = lease;
+      if (isCancelRequested(record)) throw new Error(`Cannot ${TAKING}: the event was cancelled`);
+      const found = record.group ? await joinedSince(core.engine, record, handlersOf) : undefined;
+      if (!found) return { lease, newer: [] };
+      const taken = await settle(core, lease, batched(record, found.batch));
+      return taken ? { lease: taken, newer: found.newer } : null;
     },
   } satisfies Partial<EventStore>;
 }

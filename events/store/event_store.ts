@@ -979,6 +979,21 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
   interrupt(lease: Lease, by: string): Promise<boolean>;
 
   /**
+   * Adds the events that have joined its group since to the batch of a leased event, in one commit: as many as can be
+   * handled together with it. Each further attempt gets them too, and they are settled with it. To find none takes one
+   * read.
+   *
+   * @param lease The lease.
+   * @param handlersOf Lists the claimer's handlers of an event, as for {@linkcode EventStore.claim}.
+   * @returns The new lease and the records of these events, in their order; null if the lease was lost.
+   * @throws {Error} If the event was cancelled.
+   */
+  takeNewer(
+    lease: Lease,
+    handlersOf?: (event: EventRecord) => readonly unknown[],
+  ): Promise<{ readonly lease: Lease; readonly newer: readonly EventRecord[] } | null>;
+
+  /**
    * Gives an event up. It is kept, with its payload and attempts, until somebody decides on it or its
    * delivery is sent again.
    *

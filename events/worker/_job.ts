@@ -7,6 +7,7 @@ import type { EventRecord, Lease } from "../store/mod.ts";
 import { canBeInterrupted } from "../store/_newer.ts";
 import { hasBegun } from "../store/settlement.ts";
 import { HeldLease } from "./_held_lease.ts";
+import { loadMembers } from "./_members.ts";
 import { Watch, type Watches } from "./_newer.ts";
 import { type EventLog, Settlement, type SettlementParts } from "./_settlement.ts";
 import type { Turns } from "./_turns.ts";
@@ -56,9 +57,6 @@ export interface JobListener {
   /** Called once an overdue handler has ended. */
   onLateEnd(job: Job): void;
 }
-
-/** Number of payloads of a batch that are read at a time. */
-const LOADED_AT_ONCE = 10;
 
 /**
  * The run of one leased event, in steps: put it off if its processes keep dying, load its payload, call
@@ -314,15 +312,7 @@ export class Job implements EventLog {
     const { store, leaseMs } = this.#parts;
     const { lease, record } = this.#lease;
     this.#members = await withDeadline(store.members(lease), leaseMs);
-    const events = [first];
-    for (let from = 0; from < this.#members.length; from += LOADED_AT_ONCE) {
-      const some = this.#members.slice(from, from + LOADED_AT_ONCE).map(async (member) => {
-        const body = await withDeadline(store.load({ record: member }), leaseMs);
-        return toEvent({ ...member, attempt: record.attempt }, body);
-      });
-      events.push(...await Promise.all(some));
-    }
-    return toBatch(events);
+    return toBatch([first, ...await loadMembers(this.#parts, this.#members, record.attempt)]);
   }
 
   readonly #log: LogSink = (record) =>
@@ -357,7 +347,7 @@ export class Job implements EventLog {
   reportEnd(level: LogLevel, message: string, fields?: object): void {
     const { record } = this.#lease;
     this.#write(level, message, record, fields);
-    for (const member of this.#members) {
+    for (const member of [...this.#members, ...this.#run?.taken ?? []]) {
       this.#write(level, message, member, { handledWith: record.id });
     }
   }

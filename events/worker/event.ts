@@ -190,6 +190,20 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> extends StepCo
    */
   waitFor<TValue = unknown>(name: string, options?: WaitOptions): Promise<WaitResult<TValue>>;
   /**
+   * Takes the newer events of the ordering group that have come while the handler runs, if the group has
+   * `newer: "steer"` ({@linkcode NewerOptions}): an agent calls it between two turns. They become part of the event's
+   * `batch`, which is committed before this returns. So each further attempt has them in its `batch` from the beginning,
+   * and they are settled with the event. What is not taken comes next. A batch has up to 100 events and 8 MB of payloads.
+   *
+   * If there are several handlers for the event none can take others, which the rest would miss.
+   *
+   * @returns The events, in the order received; none if nothing has come. That takes one read.
+   * @throws {TypeError} If the group has another rule, the event has several handlers, or the handler has ended.
+   * @throws {Error} If the event was cancelled or lost to another worker, or the store does not answer: then the next
+   * attempt has the events if they were taken.
+   */
+  takeNewer(): Promise<WebhookEvent[]>;
+  /**
    * The store as routes have it, for what does not wait for the handler's end: it reads other events, and emits, wakes
    * and cancels at once. All of that stays so if this handler fails, and happens again in its next attempt. For what
    * belongs to this event, use `emit` and `wake` of the context.
@@ -249,7 +263,8 @@ export type WaitResult<TValue = unknown> =
 export type EventHandler<TPayload = JsonObject, TContext extends HandlerContext = HandlerContext> =
   (
     event: WebhookEvent<TPayload>,
-    context: TContext,
+    // What it takes has the payload of its events.
+    context: TContext & { takeNewer(): Promise<WebhookEvent<TPayload>[]> },
   ) => unknown;
 
 /** Key of a {@linkcode DescribedHandler}. */

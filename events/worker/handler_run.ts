@@ -5,6 +5,7 @@ import type { CellChange, SettlementRoom } from "../store/engine.ts";
 import type {
   CommitEffects,
   EmitOptions,
+  EventRecord,
   EventStore,
   HandledPart,
   OwnEvents,
@@ -23,6 +24,7 @@ import {
 import type { HeldLease } from "./_held_lease.ts";
 import type { Places } from "./concurrency_limit.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
+import { loadMembers } from "./_members.ts";
 import { canBeKept, takeStep } from "./_steps.ts";
 import {
   type EventHandler,
@@ -48,6 +50,7 @@ const RUN = Symbol("run");
 interface RunParts {
   readonly store: EventStore;
   readonly leaseMs: number;
+  readonly handlersOf: (event: EventRecord) => readonly unknown[];
 }
 
 /** Members of a context that are the same for all handlers of an event. */
@@ -98,6 +101,9 @@ export class HandlerRun {
   #calls: Promise<unknown> | undefined;
   #hasEnded = false;
   #isPartlyDone = false;
+  /** Set if it is the run of one of several handlers, whether these are done or not. */
+  isAmongOthers = false;
+  #taken: EventRecord[] | undefined;
 
   /**
    * Creates a run.
@@ -132,6 +138,11 @@ export class HandlerRun {
     return this.#isPartlyDone;
   }
 
+  /** The newer events that the handler has taken. */
+  get taken(): readonly EventRecord[] {
+    return this.#root.#taken ?? [];
+  }
+
   /** Notes that one of several handlers has ended. */
   notePartEnded(): void {
     for (const run of this.#withAround()) run.#isPartlyDone = true;
@@ -161,6 +172,7 @@ export class HandlerRun {
       answer: async (name, value) => await this.#tracked(this.#answer(name, value)),
       sleep: async (name, ms) => void await this.#tracked(this.#sleep(name, ms)),
       cancel: around.store.cancel,
+      takeNewer: async () => await this.#tracked(this.#takeNewer()),
     };
     return context;
   }
@@ -391,6 +403,25 @@ export class HandlerRun {
     const { store, leaseMs } = this.#parts;
     const { id: eventId, sender } = this.#lease.record;
     return await withDeadline(store.answer(name, value, { by: sender?.id, eventId }), leaseMs);
+  }
+
+  async #takeNewer(): Promise<WebhookEvent[]> {
+    const doing = "take newer events";
+    this.#checkRunning(doing);
+    const { record } = this.#lease;
+    if (record.newer?.mode !== "steer") {
+      throw new TypeError(`Cannot ${doing}: its group must have newer: "steer"`);
+    }
+    if ([...this.#withAround()].some(({ isAmongOthers }) => isAmongOthers)) {
+      throw new TypeError(
+        `Cannot ${doing}: the event has several handlers, and the others would miss them`,
+      );
+    }
+    const newer = await this.#progress.takeNewer(this.#parts.handlersOf);
+    if (newer.length === 0) return [];
+    const root = this.#root;
+    root.#taken = [...this.taken, ...newer];
+    return await loadMembers(this.#parts, newer, record.attempt);
   }
 
   async #sleep(name: string, ms: number): Promise<void> {
