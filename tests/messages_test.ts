@@ -618,9 +618,10 @@ testMistakes<EventStore>({
       importEvents(store, ReadableStream.from([]), wrong({ limit: 1 })),
   },
   "Cannot emit the event": {
-    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together': (
-      store,
-    ) => store.emit("jobs", "a", {}, wrong({ delay: 1 })),
+    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts':
+      (
+        store,
+      ) => store.emit("jobs", "a", {}, wrong({ delay: 1 })),
   },
   "Cannot catch up": {
     [
@@ -651,11 +652,18 @@ testMistakes<HandlerContext>({
       (await state("a")).set(1, wrong(null)),
   },
   "Cannot emit the event": {
-    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together': (
-      { emit },
-    ) => emit("jobs", "a", {}, wrong({ delay: 1 })),
+    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts':
+      (
+        { emit },
+      ) => emit("jobs", "a", {}, wrong({ delay: 1 })),
     "'quietMs' needs a 'group': it is the time without a new event of that": ({ emit }) =>
       emit("jobs", "a", {}, { quietMs: 1 }),
+    "'interrupt' needs a 'group'": ({ emit }) => emit("jobs", "a", {}, { interrupt: true }),
+    "'newer' needs a 'group'": ({ emit }) => emit("jobs", "a", {}, { newer: "steer" }),
+    "'interrupt', which says what becomes of the steps, must be an object, got true": ({ emit }) =>
+      emit("jobs", "a", {}, wrong({ group: "a", newer: "interrupt", interrupt: true })),
+    "'interrupt' needs newer: \"interrupt\", got undefined": ({ emit }) =>
+      emit("jobs", "a", {}, wrong({ group: "a", interrupt: { steps: "keep" } })),
     "'quietMs' must be from 0 to 86400000, got -1": ({ emit }) =>
       emit("jobs", "a", {}, { group: "a", quietMs: -1 }),
     "'quietMs' must be from 0 to 86400000, got undefined": ({ emit }) =>

@@ -178,16 +178,19 @@ export function emitted(
   parent?: EventRecord,
 ): EventRecord {
   const { source, type, action, id: deliveryId, delayMs, group } = emission;
-  const { quietMs, maxWaitMs, together } = emission;
+  const { quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts } = emission;
+  const [steps, interrupts] = interrupt === true ? [undefined, true] : [interrupt, false];
   const own = { platform: OWN, intake: source, source, type, action, deliveryId };
   const { traceparent, id: causedBy } = parent ?? {};
-  const delivery = { ...own, quietMs, maxWaitMs, together, traceparent, ...NO_BODY };
+  const heard = { newer, interrupt: steps, maxInterrupts };
+  const delivery = { ...own, quietMs, maxWaitMs, together, ...heard, traceparent, ...NO_BODY };
   const record = accepted(delivery, id, payload, now);
   return {
     ...record,
     dueAt: now + delayMs,
     ...(delayMs > 0 && { delayMs, plannedMs: delayMs }),
     ...(group !== undefined && { orderingKey: group, joinsLater: true }),
+    ...(interrupts && { interrupts }),
     ...(causedBy !== undefined && { causedBy }),
     ...(parent && !isReported(parent) && { isUnreported: true }),
   };
