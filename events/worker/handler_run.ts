@@ -103,7 +103,9 @@ export class HandlerRun {
   #isPartlyDone = false;
   /** Set if it is the run of one of several handlers, whether these are done or not. */
   isAmongOthers = false;
-  #taken: EventRecord[] | undefined;
+  #taken: readonly EventRecord[] | undefined;
+  /** Set if newer events were taken that the handler could not be given. */
+  #untold: { readonly error: unknown } | undefined;
 
   /**
    * Creates a run.
@@ -241,6 +243,7 @@ export class HandlerRun {
     if (this.#calls) await this.#callsEnded();
     this.#hasEnded = true;
     if (this.#parked) throw this.#parked;
+    failure ??= this.#root.#untold;
     if (failure) throw failure.error;
     // Until it is known what was noted, the rest cannot be committed once and only once.
     const resolving = this.#root.#shared?.resolved();
@@ -421,7 +424,13 @@ export class HandlerRun {
     if (newer.length === 0) return [];
     const root = this.#root;
     root.#taken = [...this.taken, ...newer];
-    return await loadMembers(this.#parts, newer, record.attempt);
+    try {
+      return await loadMembers(this.#parts, newer, record.attempt);
+    } catch (error) {
+      // They are in the batch by now: without them, the attempt must not succeed.
+      root.#untold = { error };
+      throw error;
+    }
   }
 
   async #sleep(name: string, ms: number): Promise<void> {
