@@ -16,9 +16,8 @@ import { applyChange, settle } from "./_settlement.ts";
 import { dropResults } from "./_steps.ts";
 import { batched } from "./arrival.ts";
 import { type Stored, TooLargeError } from "./engine.ts";
-import type { EventRecord } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
-import { inBrief, interrupted, isCancelRequested } from "./settlement.ts";
+import { canBeInterrupted, inBrief, interrupted, isCancelRequested } from "./settlement.ts";
 import type { StoreCore } from "./store_core.ts";
 
 const TAKING = "take newer events";
@@ -52,20 +51,6 @@ export function newerOperations(core: StoreCore) {
       return taken ? { lease: taken, newer: found.newer } : null;
     },
   } satisfies Partial<EventStore>;
-}
-
-/**
- * Checks whether newer events interrupt the handler of an event: not for ever, and not once a part of it is done, since
- * the newer ones would miss that part.
- *
- * @param record The record of the event.
- * @returns True if they do.
- */
-export function canBeInterrupted(
-  { newer, quiet, group, progress, interrupted }: EventRecord,
-): boolean {
-  if (newer?.mode !== "interrupt" || !quiet || !group || progress?.length) return false;
-  return (interrupted?.times ?? 0) < (newer.maxInterrupts ?? 0);
 }
 
 /** Tells the workers of this process of an event that has joined its group, if it interrupts the one that runs. */

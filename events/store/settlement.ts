@@ -145,6 +145,20 @@ export function interrupted(record: EventRecord, by: string, now: number): Event
   };
 }
 
+/**
+ * Checks whether newer events interrupt the handler of an event: not for ever, and not once a part of it is done, since
+ * the newer ones would miss that part.
+ *
+ * @param record The record of the event.
+ * @returns True if they do.
+ */
+export function canBeInterrupted(
+  { newer, quiet, group, progress, interrupted }: EventRecord,
+): boolean {
+  if (newer?.mode !== "interrupt" || !quiet || !group || progress?.length) return false;
+  return (interrupted?.times ?? 0) < (newer.maxInterrupts ?? 0);
+}
+
 /** Forgets which events are handled together with one. */
 function unbatched({ batch: _, ...record }: EventRecord): EventRecord {
   return record;

@@ -1,8 +1,8 @@
 /** Newer events of ordering groups, as they are told to the handlers that run. */
 import { Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { SharedTimer, Timeout } from "../../core/timeouts.ts";
-import { canBeInterrupted } from "../store/_newer.ts";
 import type { EventRecord, EventStore } from "../store/mod.ts";
+import { canBeInterrupted } from "../store/settlement.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import { NewerEventError } from "./event.ts";
 
