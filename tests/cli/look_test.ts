@@ -157,9 +157,9 @@ testCli("events list tells how often an event was interrupted, and by which", as
   const rule = { newer: "interrupt", interrupt: { steps: "drop" } } as const;
   for (const id of ["a", "b"]) await store.accept({ ...delivery(id, "{}", "key"), ...rule });
   const last = async () => (await cli("list")).out.map((line) => line.split("  ").at(-1));
-  for (const expected of ["interrupted once by b", "interrupted 2 times, last by b"]) {
+  for (const how of ["once by b", "2 times, last by b"]) {
     assertEquals(await store.interrupt(await claimOne(store), "b"), true);
-    assertEquals((await last())[0], expected);
+    assertEquals((await last())[0], `waits until it is quiet, interrupted ${how}`);
   }
   const { by } = JSON.parse((await cli("show", "a")).out.join("\n")).interrupted;
   assertEquals(by, "b");
