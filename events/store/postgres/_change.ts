@@ -204,7 +204,7 @@ export class ChangeMaking {
     const isFirst = !this.#set.isOccupied(key);
     const position = this.#set.nextPosition(key);
     const after = put.after!({ now: this.#set.now, group: { key: joined, position }, isFirst });
-    if (after.quiet) this.#set.noteJoined(key);
+    if (after.quiet) this.#set.noteJoined(key, after.quiet.since);
     return this.#write(put, event, after);
   }
 

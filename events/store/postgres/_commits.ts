@@ -1,13 +1,8 @@
 import { type Applied, type Change, NoTurnError, type Put, type Version } from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
+import { textArray } from "./_arrays.ts";
 import { ChangeMaking, type Met, needsOf, type Refused, RefusedError } from "./_change.ts";
-import {
-  type Connections,
-  isPassing,
-  sqlStateOf,
-  type Transaction,
-  UnknownOutcomeError,
-} from "./_connections.ts";
+import { type Connections, isPassing, sqlStateOf, type Transaction } from "./_connections.ts";
 import { Lane } from "./_lanes.ts";
 import {
   forgetAt,
@@ -89,13 +84,9 @@ export class Commits {
       ids.add(record.id);
       return { ...columnsOf(record, put, now, this.#newVersion()), body: put.body! };
     });
-    const written = rows.filter((row) => row !== undefined);
-    const added = written.length === 0
-      ? []
-      : await this.#again(() =>
-        this.#db.all<{ id: string }>(INSERT_EVENTS, ...insertedValues(now, written))
-      );
-    return outcomes(rows, added);
+    return await this.#writeAll(rows, (written, isAgain) =>
+      // A forgotten event that has the id by now may be the one that the first statement has stored.
+      this.#db.all(INSERT_EVENTS, ...insertedValues(isAgain ? -Infinity : now, written)));
   }
 
   /** Changes events that are in no group. Of one that has another version, say, the result is undefined. */
@@ -115,13 +106,43 @@ export class Commits {
       const columns = columnsOf(record, put, now, this.#newVersion());
       return { ...columns, expected, via: put.via?.at ?? null };
     });
+    return await this.#writeAll(
+      rows,
+      (written) => this.#db.all(UPDATE_LONE_EVENTS, ...loneValues(written)),
+    );
+  }
+
+  /**
+   * Writes events by one statement, and leaves out those that are undefined or that it has refused.
+   *
+   * If it is not answered, it is run again. It waits for the first one then, should that still run, and writes what that one
+   * has not written. What neither seems to have written, the first one has if the version is there. Otherwise somebody
+   * may have changed the event since, and it is not known.
+   */
+  async #writeAll<TRow extends { readonly record: EventRecord; readonly version: Version }>(
+    rows: readonly (TRow | undefined)[],
+    run: (written: TRow[], isAgain: boolean) => Promise<{ readonly id: string }[]>,
+  ): Promise<(() => Applied | undefined)[]> {
     const written = rows.filter((row) => row !== undefined);
-    const changed = written.length === 0
-      ? []
-      : await this.#again(() =>
-        this.#db.all<{ id: string }>(UPDATE_LONE_EVENTS, ...loneValues(written))
-      );
-    return outcomes(rows, changed);
+    if (written.length === 0) return outcomes(rows, []);
+    return await this.#db.repeatable(
+      async () => outcomes(rows, await this.#again(() => run(written, false))),
+      async (lost) => {
+        const again = await this.#again(() => run(written, true));
+        return outcomes(rows, [...again, ...await this.#found(written)], lost);
+      },
+    );
+  }
+
+  /** Finds the ids of events that have the versions which were written. */
+  async #found(
+    rows: readonly { readonly record: EventRecord; readonly version: Version }[],
+  ): Promise<{ readonly id: string }[]> {
+    return await this.#db.all(
+      "select id from @event where id = any($1::text[]) and version = any($2::text[])",
+      textArray(rows.map(({ record }) => keyText(record.id))),
+      textArray(rows.map(({ version }) => version)),
+    );
   }
 
   /** Makes changes in one transaction. If it fails, each is made alone. */
@@ -164,7 +185,8 @@ export class Commits {
       try {
         return await make();
       } catch (error) {
-        if (tries >= MAX_TRIES || !(isPassing(error) || trying?.hasMet(error))) throw error;
+        const met = error instanceof RefusedError ? error.refused.error : error;
+        if (tries >= MAX_TRIES || !(isPassing(met) || trying?.hasMet(error))) throw error;
       }
     }
   }
@@ -188,11 +210,13 @@ export class Commits {
     known?: Change,
   ): Promise<Applied> {
     try {
-      return await this.#db.transaction(async (tx) => {
-        if (known) await this.#checkBefore(tx, known);
-        const change = await HandlersTransaction.call(tx, make);
-        return await this.#makeLast(tx, change);
-      }, { isHandlers: true });
+      return await this.#again(() =>
+        this.#db.transaction(async (tx) => {
+          if (known) await this.#checkBefore(tx, known);
+          const change = await HandlersTransaction.call(tx, make);
+          return await this.#makeLast(tx, change);
+        }, { isHandlers: true })
+      );
     } catch (error) {
       if (error instanceof RefusedError) return error.refused;
       // A deferred constraint, say, fails the commit. So do statements that nobody has waited for.
@@ -298,10 +322,15 @@ function columnsOf(record: EventRecord, { forMs }: Put, now: number, version: Ve
 function outcomes(
   rows: readonly ({ readonly record: EventRecord; readonly version: Version } | undefined)[],
   written: readonly { readonly id: string }[],
+  lost?: unknown,
 ): (() => Applied | undefined)[] {
   const ids = new Set(written.map(({ id }) => id));
   return rows.map((row) => () => {
-    if (!row || !ids.has(keyText(row.record.id))) return undefined;
+    if (!row) return undefined;
+    if (!ids.has(keyText(row.record.id))) {
+      if (lost) throw lost;
+      return undefined;
+    }
     const { record, version } = row;
     return { ok: true, version, written: [{ record, version }] };
   });
@@ -320,7 +349,6 @@ function throwing(error: unknown): () => never {
 
 /** Checks for an error that is the fault of a handler's statements, and not of the database. */
 function isOfHandler(error: unknown): boolean {
-  if (error instanceof UnknownOutcomeError) return false;
   const code = sqlStateOf(error);
   return code !== undefined && /^(?:2[0-9]|4[024]|P0)/.test(code);
 }

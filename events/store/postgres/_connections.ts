@@ -1,3 +1,5 @@
+import { sleep } from "../../../core/timeouts.ts";
+import { ClosedError } from "../engine.ts";
 import { type Lent, type PgClient, type PgSettings, Pool } from "./_pool.ts";
 
 /** A value of a statement. Bytes may be an array, see `_arrays.ts`. */
@@ -8,6 +10,9 @@ export type PgRow = Record<string, unknown>;
 
 /** The number of connections for the store itself: intake, work, reading, and one that may be slow. */
 const STORE_CONNECTIONS = 5;
+
+/** Longest time in which the outcome of a lost transaction is asked for, and the pause between two questions, in milliseconds. */
+const [ASK_MS, ASK_PAUSE_MS] = [4_000, 100] as const;
 
 /** Object identifiers of types, from Postgres' catalog `pg_type.dat`. */
 const [BOOL, BYTEA, INT8, INT4, FLOAT8] = [16, 17, 20, 23, 701] as const;
@@ -29,6 +34,15 @@ export class UnknownOutcomeError extends Error {
   }
 }
 
+/** Thrown if the connection was lost in the middle of a transaction: nothing of it was committed, nor will be. */
+export class LostTransactionError extends Error {
+  override readonly name = "LostTransactionError";
+
+  constructor(cause: unknown) {
+    super("The connection was lost in the middle of a transaction", { cause });
+  }
+}
+
 /** Runs statements, in a transaction or each by itself. In them `@` stands for the schema. */
 export interface Session {
   /** Runs a statement. Returns its rows. */
@@ -39,6 +53,8 @@ export interface Session {
 
 /** A transaction that is open. */
 export interface Transaction extends Session {
+  /** Its number on the server. */
+  readonly xid: string;
   /** Its connection. */
   readonly client: PgClient;
 }
@@ -96,29 +112,78 @@ export class Connections implements Session {
   }
 
   /**
-   * Does work in a transaction.
+   * Does work in a transaction. If its commit is not answered, the server is asked by the transaction's number what has
+   * become of it.
    *
    * @param work The work.
    * @param options Whether it is a handler's, which may take long and has connections of its own.
    * @returns Its result, once that is committed.
-   * @throws {UnknownOutcomeError} If the commit was not answered.
+   * @throws {UnknownOutcomeError} If the commit was not answered, and nor was the question.
    * @throws {unknown} If anything else fails: nothing is committed then.
    */
   async transaction<T>(
     work: (tx: Transaction) => Promise<T>,
     { isHandlers = false }: { readonly isHandlers?: boolean } = {},
   ): Promise<T> {
-    return await this.#with(isHandlers ? this.#handlers : this.#store, async (session) => {
-      await session.script("begin isolation level read committed");
+    const { result, xid, lost } = await this.#with(
+      isHandlers ? this.#handlers : this.#store,
+      (session) => session.transaction(work),
+    );
+    if (lost === undefined) return result;
+    if (await this.#asked(() => this.#isCommitted(xid), lost)) return result;
+    throw new LostTransactionError(lost);
+  }
+
+  /**
+   * Runs a statement that may be run twice, since it finds out whether it was made before: if it is not answered, it is
+   * run again.
+   *
+   * @param first Runs it for the first time.
+   * @param again Runs it again. The first one may still be on its way.
+   * @returns The result.
+   * @throws {UnknownOutcomeError} If it was not answered again.
+   */
+  async repeatable<T>(
+    first: () => Promise<T>,
+    again: (lost: UnknownOutcomeError) => Promise<T>,
+  ): Promise<T> {
+    try {
+      return await first();
+    } catch (error) {
+      if (!(error instanceof UnknownOutcomeError)) throw error;
+      return await this.#asked(() => again(error), error);
+    }
+  }
+
+  /** Asks until there is an answer, for a while: a server that was restarted is there again soon. */
+  async #asked<T>(ask: () => Promise<T | undefined>, lost: unknown): Promise<T> {
+    const start = performance.now();
+    while (performance.now() - start < ASK_MS) {
       try {
-        const result = await work(session);
-        await session.commit();
-        return result;
+        const answer = await ask();
+        if (answer !== undefined) return answer;
       } catch (error) {
-        await session.rollback();
-        throw error;
+        // Any other error passes, as while the server starts.
+        if (error instanceof ClosedError) break;
       }
-    });
+      await sleep(ASK_PAUSE_MS);
+    }
+    throw lost instanceof UnknownOutcomeError ? lost : new UnknownOutcomeError(lost);
+  }
+
+  /** Checks whether a transaction was committed; undefined while it still runs. */
+  async #isCommitted(xid: string): Promise<boolean | undefined> {
+    try {
+      const [row] = await this.all<{ status: string }>(
+        "select pg_xact_status($1::xid8) as status",
+        xid,
+      );
+      return { committed: true, aborted: false }[row!.status];
+    } catch (error) {
+      // A standby that has taken over knows nothing of it: it was too late for what the server has sent there.
+      if (sqlStateOf(error) === INVALID_VALUE) return false;
+      throw error;
+    }
   }
 
   /** Closes them, once nobody uses them any more. */
@@ -157,6 +222,7 @@ export class Connections implements Session {
 }
 
 class OpenSession implements Transaction {
+  xid = "";
   readonly #lent: Lent;
   readonly #statement: (sql: string) => string;
 
@@ -181,12 +247,36 @@ class OpenSession implements Transaction {
     await this.#query(sql, []);
   }
 
-  async commit(): Promise<void> {
+  /**
+   * Does work in a transaction.
+   *
+   * @returns The result, the number of the transaction, and the error if its commit was not answered.
+   */
+  async transaction<T>(
+    work: (tx: Transaction) => Promise<T>,
+  ): Promise<{ readonly result: T; readonly xid: string; readonly lost?: unknown }> {
+    let result: T;
+    try {
+      await this.#begin();
+      result = await work(this);
+    } catch (error) {
+      await this.rollback();
+      throw this.#lent.isLost ? new LostTransactionError(error) : error;
+    }
+    const { xid } = this;
     try {
       await this.script("commit");
+      return { result, xid };
     } catch (error) {
-      throw isRefusal(error) ? error : new UnknownOutcomeError(error);
+      if (isRefusal(error)) throw error;
+      return { result, xid, lost: error };
     }
+  }
+
+  async #begin(): Promise<void> {
+    const text = "begin isolation level read committed; select pg_current_xact_id()::text as xid";
+    const results = await this.#query(text, []) as unknown;
+    this.xid = (results as { readonly rows: { readonly xid: string }[] }[])[1]!.rows[0]!.xid;
   }
 
   async rollback(): Promise<void> {
@@ -211,6 +301,9 @@ class OpenSession implements Transaction {
 /** Codes of errors after which the server has closed the connection. */
 const CLOSING = /^(?:08|57P|25P0[34])/;
 
+/** Code of Postgres for a number of a transaction that there has not been. */
+const INVALID_VALUE = "22023";
+
 /** Returns the code of an error that the database has answered with; undefined for any other error. */
 export function sqlStateOf(error: unknown): string | undefined {
   const { code, severity } = (error ?? {}) as { code?: unknown; severity?: unknown };
@@ -223,7 +316,11 @@ function isRefusal(error: unknown): boolean {
   return code !== undefined && !CLOSING.test(code);
 }
 
-/** Checks for a failure that another try may not meet: a deadlock, or rows that another transaction has changed. */
+/**
+ * Checks for a failure that another try may not meet: a deadlock, rows that another transaction has changed, or a
+ * connection that was lost, as one is that nobody has used for long.
+ */
 export function isPassing(error: unknown): boolean {
-  return ["40001", "40P01"].includes(sqlStateOf(error) ?? "");
+  return error instanceof LostTransactionError ||
+    ["40001", "40P01"].includes(sqlStateOf(error) ?? "");
 }

@@ -59,15 +59,13 @@ export class HandlersTransaction implements PostgresTx {
    */
   static async call<T>(tx: Transaction, work: (tx: PostgresTx) => T | Promise<T>): Promise<T> {
     const handlers = new HandlersTransaction(tx.client);
-    const mark = crypto.randomUUID();
-    await tx.all("select set_config('edge_base.mark', $1, true)", mark);
     try {
       const result = await work(handlers);
       await Promise.allSettled(handlers.#running);
-      const [found] = await tx.all<{ mark: string | null }>(
-        "select current_setting('edge_base.mark', true) as mark",
+      const [found] = await tx.all<{ xid: string | null }>(
+        "select pg_current_xact_id_if_assigned()::text as xid",
       );
-      if (found?.mark === mark) return result;
+      if (found?.xid === tx.xid) return result;
       throw new TypeError("A statement has ended the transaction, which the store begins and ends");
     } catch (thrown) {
       // Of a statement that nobody has awaited the next one tells only that it is too late.

@@ -157,10 +157,10 @@ export class WorkingSet {
     return group.next++;
   }
 
-  /** Notes when an event joined a group that is handled together with others. */
-  noteJoined(key: string): void {
+  /** Notes since when a group is quiet: its last event has joined then. */
+  noteJoined(key: string, since: number): void {
     const group = this.#groups.get(key)!;
-    [group.joinedAt, group.isChanged] = [this.now, true];
+    [group.joinedAt, group.isChanged] = [Math.max(group.joinedAt ?? 0, since), true];
   }
 
   hasPayload(id: string): boolean {
