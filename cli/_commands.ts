@@ -376,7 +376,7 @@ const COMMANDS = {
     details: [
       "An app makes its tables by itself when it starts. If its user may not, have somebody run the statements who " +
       "may: they make the tables, and give the user of the URL the rights to use them.",
-      "The database is not asked, so the URL needs no password. It names the schema by ?schema=, edge_base by default.",
+      "The database is not asked, so the URL needs no password. It names the schema by ?store_schema=, edge_base by default.",
     ],
     options: ["print"],
     check: (_, { print }) => {

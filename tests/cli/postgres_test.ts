@@ -15,7 +15,7 @@ const { needs, missing } = POSTGRES.kinds[0];
 /** Makes the URL of a place, as the tool takes it. */
 function urlOf({ address }: PostgresPlace): string {
   const { url, schema } = JSON.parse(address);
-  return `${url}?schema=${schema}`;
+  return `${url}?store_schema=${schema}`;
 }
 
 /** Runs the tool on a place. */
@@ -65,13 +65,13 @@ testPostgres("events exports and imports a Postgres database", async ({ store, p
   await withFolder(async (folder) => {
     const file = `${folder}/events.ndjson`;
     assertEquals((await cliOn(place)("export", "--file", file)).out, ["1 exported"]);
-    const other = urlOf(place).replace(/(?<=schema=.*)$/, "_other");
+    const other = urlOf(place).replace(/(?<=store_schema=.*)$/, "_other");
     const args = ["events", "import", "--namespace", "bot", "--store", other, "--file", file];
     const refused = await runHere(args);
     assertEquals(refused.code, 2);
     assertStringIncludes(refused.err[0]!, "has no event store");
     assertEquals((await runHere([...args, "--create"])).out, ["1 imported"]);
-    await run(other, `drop schema ${new URL(other).searchParams.get("schema")} cascade`);
+    await run(other, `drop schema ${new URL(other).searchParams.get("store_schema")} cascade`);
   });
 });
 
@@ -97,7 +97,7 @@ testPostgres("events backup names what copies a Postgres database", async ({ pla
 testWith(needs, "events migrate --print makes what a user needs who may make nothing", async () => {
   const url = (await sharedPostgres()).direct;
   const name = `app_${crypto.randomUUID().replaceAll("-", "")}`;
-  const own = `${Object.assign(new URL(url), { username: name }).href}?schema=${name}`;
+  const own = `${Object.assign(new URL(url), { username: name }).href}?store_schema=${name}`;
   await run(url, `create role ${name} login`);
   const { code, out } = await runHere(["events", "migrate", "--print", "--store", own]);
   assertEquals(code, 0);

@@ -76,7 +76,7 @@ export class OpenDatabase {
     try {
       if (!mayBeEmpty && await layoutOf(db) === 0) {
         throw new Error(
-          `its schema ${schema} has no event store. The URL may name another by ?schema=`,
+          `its schema ${schema} has no event store. The URL may name another by ?store_schema=`,
         );
       }
       await bringToLayout(db);

@@ -74,7 +74,9 @@ create index cell_forget on @cell (forget_at) where forget_at is not null;
 create view @waiting as select id, type, action, source, repository, chat, ordering_key, attempts, error,
   to_timestamp(received_at / 1000) as received, to_timestamp(due_at / 1000) as due
   from @event where state in ('queued', 'parked');
+-- The name of the worker is nowhere else, and nothing in a text of the record can look like this.
 create view @running as select id, type, action, source, repository, chat, ordering_key, attempts,
+  substring(encode(record, 'escape') from '"lease":\\{"owner":"([^"]*)"') as worker,
   to_timestamp(own_due_at / 1000) as lease_until
   from @event where state = 'running';
 create view @dead as select id, type, action, source, repository, chat, ordering_key, attempts, outcome, error,

@@ -24,6 +24,9 @@ const CLIENTS = ["PGBINARY", "PGOPTIONS", "PGCLIENT_ENCODING", "PGREPLICATION"] 
 /** The schema of the tables by default. */
 const SCHEMA = "edge_base";
 
+/** Parameter of URLs that names the schema. Other programs have their own in `schema`. */
+const SCHEMA_PARAMETER = "store_schema";
+
 /** The port of a server by default. */
 const PORT = 5432;
 
@@ -102,7 +105,7 @@ export function addressFrom(variables: Variables): PostgresAddress {
 }
 
 /**
- * Reads where a database is from a URL. `?schema=` names the schema in it.
+ * Reads where a database is from a URL. `?store_schema=` names the schema in it.
  *
  * @param text The URL.
  * @param mode The mode of encryption if the URL names none, see {@linkcode modeIn}.
@@ -118,8 +121,10 @@ export function addressIn(text: string, mode?: string): PostgresAddress {
     throw new Error(`must not have '${unread}' behind its ?, which is not read there${instead}`);
   }
   if (!url.hostname || !url.username) throw new Error(FORM);
-  const schema = url.searchParams.get("schema") ?? SCHEMA;
-  if (!SCHEMA_NAME.test(schema)) throw new Error(`names no schema: 'schema' ${SCHEMA_RULE}`);
+  const schema = url.searchParams.get(SCHEMA_PARAMETER) ?? SCHEMA;
+  if (!SCHEMA_NAME.test(schema)) {
+    throw new Error(`names no schema: '${SCHEMA_PARAMETER}' ${SCHEMA_RULE}`);
+  }
   const [user, password, path] = [url.username, url.password, url.pathname.slice(1)].map(decoded);
   // An IPv6 address is in brackets.
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");

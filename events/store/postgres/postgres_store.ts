@@ -39,7 +39,7 @@ export interface PostgresOptions {
   /**
    * Name of the schema with the tables of the store. It is made if it is not there. Each app has one.
    *
-   * @default {"edge_base"} Or the one that the URL names with `?schema=`.
+   * @default {"edge_base"} Or the one that the URL names with `?store_schema=`.
    */
   readonly schema?: string | undefined;
   /**

@@ -117,14 +117,14 @@ testWith(needs, "the tool opens only what is there", async () => {
   const url = (await sharedPostgres()).direct;
   const { app, schema } = await openOn(url);
   await using _app = app;
-  const database = await existingPostgres.open(`${url}?schema=${schema}`, false);
+  const database = await existingPostgres.open(`${url}?store_schema=${schema}`, false);
   assertEquals(await database.namespaces(), ["bot"]);
   await database.close();
-  const missing = existingPostgres.open(`${url}?schema=${newSchema()}`, false);
+  const missing = existingPostgres.open(`${url}?store_schema=${newSchema()}`, false);
   await assertRejects(
     () => missing,
     Error,
-    "has no event store. The URL may name another by ?schema=",
+    "has no event store. The URL may name another by ?store_schema=",
   );
 }, missing);
 
@@ -137,7 +137,7 @@ testWith(
     const as = Object.assign(new URL(url), { username: user }).href;
     await run(
       url,
-      `create role ${user} login; ${existingPostgres.migrations!(`${as}?schema=${schema}`)}`,
+      `create role ${user} login; ${existingPostgres.migrations!(`${as}?store_schema=${schema}`)}`,
     );
     await assertRejects(() => openOn(as), Error, "If it may not make tables, have");
     const { app } = await openOn(as, schema);

@@ -40,7 +40,7 @@ const ALLOW = /allow them, with (--allow-env=\S+)/;
 testWith(needs, "an app on Postgres runs with the permissions that it asks for", async () => {
   const url = new URL((await sharedPostgres()).direct);
   const schema = `app_${crypto.randomUUID().replaceAll("-", "")}`;
-  const env = { ...SECRETS, DATABASE_URL: `${url.href}?schema=${schema}` };
+  const env = { ...SECRETS, DATABASE_URL: `${url.href}?store_schema=${schema}` };
   const [, variables] = ALLOW.exec(await runOwn("_confined.ts", { flags: [], env }))!;
   const net = `--allow-net=${url.host}`;
   assertEquals(await runOwn("_confined.ts", { flags: [variables!, net], env }), "jobs:1");

@@ -29,8 +29,11 @@ const WRONG: readonly (readonly [Readonly<Record<string, string>>, string])[] = 
   [{ DATABASE_URL: "postgres://u@h/d?ssl=true" }, "must not have 'ssl' behind its ?"],
   [{ DATABASE_URL: "postgres://u@h/d?sslrootcert=x" }, "which is not read there: give sslmode"],
   [{ DATABASE_URL: "postgres://u@h/d?sslmode=maybe" }, `'sslmode' must be one of ${MODES}`],
-  [{ DATABASE_URL: "postgres://u@h/d?schema=A-b" }, "names no schema: 'schema' must be a name of"],
-  [{ DATABASE_URL: 'postgres://u@h/d?schema=a"b' }, "names no schema"],
+  [
+    { DATABASE_URL: "postgres://u@h/d?store_schema=A-b" },
+    "names no schema: 'store_schema' must be a name of",
+  ],
+  [{ DATABASE_URL: 'postgres://u@h/d?store_schema=a"b' }, "names no schema"],
   [{ DATABASE_URL: "postgres://u@h/d", PGSSLMODE: "x" }, `PGSSLMODE must be one of ${MODES}`],
   [{ PGHOST: "h", PGDATABASE: "d" }, "PGUSER is not set"],
   [{ PGHOST: "h", PGUSER: "u", PGPORT: "0" }, "PGPORT must be a number from 1 to 65535"],
@@ -46,14 +49,16 @@ for (const [env, message] of WRONG) {
 }
 
 Deno.test("postgres() reads a URL", () => {
-  const url = "postgresql://a%40b:p%2Fw@[::1]:6543/d?schema=mine&sslmode=require&pgbouncer=true";
+  const url =
+    "postgresql://a%40b:p%2Fw@[::1]:6543/d?store_schema=mine&sslmode=require&pgbouncer=true";
   assertEquals(read({ DATABASE_URL: ` ${url} `, PGHOST: "other" }), {
     settings: {
       ...{ host: "::1", port: 6543, user: "a@b", password: "p/w", database: "d", ssl: true },
     },
     schema: "mine",
   });
-  const { settings, schema } = addressIn("postgres://u@localhost");
+  // A URL that Prisma reads has the schema of its tables.
+  const { settings, schema } = addressIn("postgres://u@localhost?schema=public");
   assertEquals([settings.port, settings.database, schema], [5432, "u", "edge_base"]);
 });
 
