@@ -105,6 +105,15 @@ export interface ExistingDatabases {
    * @throws {Error} If it cannot be opened within 10 s. The message has no password.
    */
   open(place: string | undefined, create: boolean): Promise<Database>;
+  /**
+   * Makes the statements that make the tables of an app, for people whose app may not: they also give the user of the
+   * database's place the rights that the app needs. It opens nothing. Undefined if there are no such rights.
+   *
+   * @param place The place of the database, with the user of the app.
+   * @returns The statements, as a text that the database's own tool can run.
+   * @throws {NoDatabaseError} If the place is none that a database can be at.
+   */
+  readonly migrations?: ((place: string) => string) | undefined;
 }
 
 /** Thrown if there is no database at a place. */

@@ -13,7 +13,7 @@ import type {
   Version,
 } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
-import { encodeCellKey } from "./_cell_key.ts";
+import { encodeCellKey } from "../cell_key.ts";
 import { nameOf, readCell } from "./_cells.ts";
 import { type Connection, LostTransactionError } from "./_connection.ts";
 import type { Guard, SqliteTx } from "./_guard.ts";

@@ -34,8 +34,6 @@ const LIMITS: Limits = {
  */
 const POLL_MS = 300_000;
 
-type SqliteChange = Change<SqliteTx>;
-
 /**
  * Opens the engine of a SQLite file.
  *
@@ -63,19 +61,18 @@ export function openSqliteEngine(
       // What led to it is stored.
     }
   }
-  async function apply(change: SqliteChange): Promise<Applied> {
+  async function apply(change: Change<SqliteTx>): Promise<Applied> {
     const rests: string[] = [];
-    const applied = await commits.run<Applied | undefined>({
+    const applied = await commits.run<Applied>({
       isIntake: change.urgency === "intake",
       withinMs: change.withinMs,
-      run: (waitedMs) => {
-        if (hasNoTurn(change, waitedMs)) return undefined;
+      turn: change.turn,
+      run() {
         rests.length = 0;
         return makeChange(db, change, { now: now(), version: newVersion(), guard, rests });
       },
       failed: change.effects && refusedByEffects,
     });
-    if (!applied) throw new NoTurnError("other changes were before it");
     if (applied.ok && rests.length > 0) await deleteRests(rests);
     return applied;
   }
@@ -93,7 +90,9 @@ export function openSqliteEngine(
         isIntake: false,
         // What it makes deletes no large payload: the upkeep would find the rest of one.
         run: () =>
-          makeTransaction(db, make, { now: now(), version: newVersion(), guard, rests: [] }),
+          makeTransaction(db, make as (tx: SqliteTx) => Change, {
+            ...{ now: now(), version: newVersion(), guard, rests: [] },
+          }),
         failed: refusedByEffects,
       }),
     ...readingEvents(db, now),
@@ -111,11 +110,6 @@ export function openSqliteEngine(
     tidy: (what) => upkeep.tidy(what),
     check: (options) => upkeep.check(options),
   };
-}
-
-/** Checks for a change that has waited for its turn for too long. */
-function hasNoTurn({ turn }: SqliteChange, waitedMs: number): boolean {
-  return turn !== undefined && ((turn.signal?.aborted ?? false) || waitedMs > turn.withinMs);
 }
 
 /** Refuses a change whose effects have failed its transaction. */
