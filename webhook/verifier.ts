@@ -9,13 +9,14 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { createHmac, type Hmac } from "node:crypto";
+import type { Hash } from "node:crypto";
 import { HttpError } from "../core/mod.ts";
 import { positionOf, tokenFinder } from "../core/secrets.ts";
 import { overloaded } from "./body_budget.ts";
 import type { Parts } from "./form.ts";
 import type { HeldBody } from "./read_body.ts";
 import {
+  hmacKeyOf,
   importedOf,
   isRecent,
   joined,
@@ -222,16 +223,17 @@ function* hashing(claim: Claim, parts: Parts): Generator<void, number> {
 }
 
 /** Begins an HMAC under each key. The caller adds the content. */
-function hmacsOf({ keys, signed: { head } }: Claim): readonly Hmac[] {
-  return keys.map(({ bytes }) => {
-    const hmac = createHmac("sha256", bytes);
+function hmacsOf({ keys, signed: { head } }: Claim): readonly Hash[] {
+  return keys.map((key) => {
+    const hmac = hmacKeyOf(key).begin();
     return head ? hmac.update(head) : hmac;
   });
 }
 
 /** Ends the HMACs, and returns the position of the secret that has made a signature; 0 for none. */
-function positionBy(claim: Claim, hmacs: readonly Hmac[]): number {
-  return positionAmong(claim, hmacs.map((hmac) => hmac.digest(claim.scheme.encoding)));
+function positionBy(claim: Claim, hmacs: readonly Hash[]): number {
+  const { keys, scheme: { encoding } } = claim;
+  return positionAmong(claim, hmacs.map((hmac, i) => hmacKeyOf(keys[i]!).end(hmac, encoding)));
 }
 
 /**
