@@ -1,5 +1,6 @@
 import { met } from "../../core/check_options.ts";
 import { nonJsonPartOf } from "../../core/json_value.ts";
+import { textOf } from "../../core/text_of.ts";
 import { sizeFlawOf } from "../store/settlement.ts";
 import type { CellChange } from "../store/engine.ts";
 import type { LeasedProgress } from "./_leased_progress.ts";
@@ -20,7 +21,7 @@ interface Step<T> {
 /** The run of a step: it collects what the step adds, and stores that with the result. */
 interface StepRun {
   readonly limits: { readonly signal: AbortSignal };
-  run(call: () => unknown): Promise<void>;
+  runStep(call: () => unknown): Promise<void>;
   stepContext(): StepContext;
   noteStep(json: string | undefined): Promise<void>;
 }
@@ -56,7 +57,7 @@ export async function takeStep<T>(
   }
   let value: T | undefined;
   try {
-    await run.run(async () => value = await step.fn(run.stepContext()));
+    await run.runStep(async () => value = await step.fn(run.stepContext()));
   } catch (error) {
     if (!(error instanceof NotDoneError)) throw error;
     if (unknown !== undefined) await progress.note({ part: { is: "not_begun", name: key } });
@@ -103,11 +104,16 @@ function jsonOf(name: string, value: unknown): string {
 
 /** Writes a result as JSON, or says why it cannot be kept. */
 function resultOf(value: unknown): { readonly json: string } | { readonly flaw: string } {
-  const wrong = nonJsonPartOf(value, "result");
-  if (wrong !== undefined) return { flaw: `its result must be JSON, and ${wrong}` };
-  const json = JSON.stringify(value);
-  const flaw = sizeFlawOf(json);
-  return flaw === undefined ? { json } : { flaw };
+  try {
+    const wrong = nonJsonPartOf(value, "result");
+    if (wrong !== undefined) return { flaw: `its result must be JSON, and ${wrong}` };
+    const json = JSON.stringify(value);
+    const flaw = sizeFlawOf(json);
+    return flaw === undefined ? { json } : { flaw };
+  } catch (error) {
+    // A member that throws when it is read, or too many values in each other.
+    return { flaw: `its result must be JSON, and reading it throws ${textOf(error)}` };
+  }
 }
 
 function valueOf(json: string | undefined): unknown {

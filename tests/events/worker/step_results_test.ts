@@ -27,6 +27,14 @@ class Own {
 const cyclic: Record<string, unknown> = {};
 cyclic.self = [cyclic];
 
+const broken = {
+  get answer() {
+    throw new Error("no answer");
+  },
+};
+
+const nested = Array.from({ length: 20_000 }).reduce<unknown>((inner) => [inner], 0);
+
 const NO_JSON: readonly (readonly [unknown, string])[] = [
   [() => {}, "'result' is of type function"],
   [Symbol("a"), "'result' is of type symbol"],
@@ -39,6 +47,8 @@ const NO_JSON: readonly (readonly [unknown, string])[] = [
   [new Own(), "'result' is a Own"],
   [new Uint8Array(1), "'result' is a Uint8Array"],
   [cyclic, "'result.self[0]' is part of itself"],
+  [broken, "reading it throws Error: no answer"],
+  [nested, "reading it throws RangeError: Maximum call stack size exceeded"],
 ];
 
 testStoreOnce("a result that is not JSON is refused, and its step not stored", async (sut) => {
