@@ -353,7 +353,7 @@ export class HandlerRun {
     const { record } = this.#lease;
     const own = ownName(record, `ask/${this.#prefix}${name}`);
     const now = Date.now();
-    const question = { eventId: record.id, by, until: now + timeoutMs };
+    const question = { eventId: record.id, run: record.keyRun, by, until: now + timeoutMs };
     // Before it is sent: the answer may come at once.
     const cells = [questionCell(own, question, now)];
     const sending = async (context: StepContext) => {
@@ -371,8 +371,19 @@ export class HandlerRun {
   async #answer(name: string | undefined, value: unknown): Promise<AnswerResult> {
     this.#checkRunning("answer");
     const { store, leaseMs } = this.#parts;
-    const { id: eventId, sender } = this.#lease.record;
-    return await withDeadline(store.answer(name, value, { by: sender?.id, eventId }), leaseMs);
+    const { id: eventId } = this.#lease.record;
+    const by = await this.#senderId();
+    return await withDeadline(store.answer(name, value, { by, eventId }), leaseMs);
+  }
+
+  /** Finds the id of who has caused the event; undefined if that is not known, or a batch has several senders. */
+  async #senderId(): Promise<number | undefined> {
+    const { lease, record: { batch, sender } } = this.#lease;
+    const { store, leaseMs } = this.#parts;
+    const others = batch && batch.events > 1
+      ? await withDeadline(store.members(lease), leaseMs)
+      : [];
+    return others.every((each) => each.sender?.id === sender?.id) ? sender?.id : undefined;
   }
 
   async #sleep(name: string, ms: number): Promise<void> {
