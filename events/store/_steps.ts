@@ -15,7 +15,8 @@ import { leavingName } from "./_waits.ts";
 import type { CellChange, CellKey } from "./engine.ts";
 import type { EventRecord, EventStep } from "./event_record.ts";
 import type { ListedStep } from "./event_store.ts";
-import { jsonBytes, sizeFlawOf, unparked } from "./settlement.ts";
+import { jsonBytes, stepOf, unparked, withStep } from "./settlement.ts";
+import { resultOf, sizeFlawOf } from "./step_result.ts";
 import { findEvent, type StoreCore } from "./store_core.ts";
 
 /** Kind of the cells. */
@@ -119,6 +120,34 @@ export async function forgetStep(core: StoreCore, id: string, name: string): Pro
     // What it waits for came after the step.
     if (isParked) cells.push(...await leavingName(core, found.record));
     return await settle(core, found, next, { cells, announce: isParked }) ? true : undefined;
+  });
+}
+
+/**
+ * Stores the result of a step that has begun without a known end, of an event that does not run: somebody has looked.
+ *
+ * @param core The store.
+ * @param id The event's id.
+ * @param name The name of the step, with that of its handler.
+ * @param value The result; undefined for none.
+ * @returns True if it is stored; false if no such step has begun, or the event runs or is done.
+ * @throws {TypeError} If the result cannot be kept.
+ */
+export async function setStep(
+  core: StoreCore,
+  id: string,
+  name: string,
+  value: unknown,
+): Promise<boolean> {
+  const result = resultOf(value);
+  if ("flaw" in result) throw new TypeError(`Cannot set the step ${met(name)}: ${result.flaw}`);
+  return await untilDone(async () => {
+    const found = await findEvent(core.engine, id);
+    if (!found?.record) return false;
+    const { record, record: { state, run } } = found;
+    if (state === "running" || state === "done" || !stepOf(record, name)?.isBegun) return false;
+    const { step, cells } = storedStep(record, name, result.json, { at: core.engine.now(), run });
+    return await settle(core, found, withStep(record, step), { cells }) ? true : undefined;
   });
 }
 

@@ -1,8 +1,6 @@
 import { met } from "../../core/check_options.ts";
-import { nonJsonPartOf } from "../../core/json_value.ts";
-import { textOf } from "../../core/text_of.ts";
-import { sizeFlawOf } from "../store/settlement.ts";
 import type { CellChange } from "../store/engine.ts";
+import { resultOf } from "../store/step_result.ts";
 import type { LeasedProgress } from "./_leased_progress.ts";
 import { GiveUpError, RetryLaterError } from "./event.ts";
 import { NotDoneError, type StepContext, type StepOptions } from "./step.ts";
@@ -85,7 +83,7 @@ async function stored<T>(
   value: unknown,
   run: StepRun,
 ): Promise<T> {
-  const json = value === undefined ? undefined : jsonOf(name, value);
+  const json = jsonOf(name, value);
   await run.noteStep(json);
   return valueOf(json) as T;
 }
@@ -95,25 +93,11 @@ export function canBeKept(value: unknown): boolean {
   return "json" in resultOf(value);
 }
 
-function jsonOf(name: string, value: unknown): string {
+function jsonOf(name: string, value: unknown): string | undefined {
   const result = resultOf(value);
   if ("json" in result) return result.json;
   // Each attempt would do the work again, and pay for it.
   throw new GiveUpError(`Cannot store the step ${met(name)}: ${result.flaw}`);
-}
-
-/** Writes a result as JSON, or says why it cannot be kept. */
-function resultOf(value: unknown): { readonly json: string } | { readonly flaw: string } {
-  try {
-    const wrong = nonJsonPartOf(value, "result");
-    if (wrong !== undefined) return { flaw: `its result must be JSON, and ${wrong}` };
-    const json = JSON.stringify(value);
-    const flaw = sizeFlawOf(json);
-    return flaw === undefined ? { json } : { flaw };
-  } catch (error) {
-    // A member that throws when it is read, or too many values in each other.
-    return { flaw: `its result must be JSON, and reading it throws ${textOf(error)}` };
-  }
 }
 
 function valueOf(json: string | undefined): unknown {
