@@ -294,12 +294,15 @@ export function withoutStep(record: EventRecord, name: string): EventRecord {
   return steps ? { ...record, steps } : record;
 }
 
+/** Thrown if there is no room for a part of the handling: there is none in a later attempt either. */
+export class NoRoomError extends RangeError {}
+
 /** Checks a record in which a part of the handling was noted. */
 function noted(record: EventRecord, name: string): EventRecord {
   if (isCancelRequested(record)) throw cancelledProgress();
   const bytes = partsBytes(record);
   if (bytes <= MAX_PROGRESS_BYTES) return record;
-  throw new RangeError(
+  throw new NoRoomError(
     `Cannot store the step ${
       met(name)
     }: with it, the event's steps and handlers would take ${bytes} bytes, over ` +

@@ -1,5 +1,6 @@
 import { met } from "../../core/check_options.ts";
 import type { CellChange } from "../store/engine.ts";
+import { NoRoomError } from "../store/settlement.ts";
 import { resultOf } from "../store/step_result.ts";
 import type { LeasedProgress } from "./_leased_progress.ts";
 import { GiveUpError, RetryLaterError } from "./event.ts";
@@ -84,7 +85,12 @@ async function stored<T>(
   run: StepRun,
 ): Promise<T> {
   const json = jsonOf(name, value);
-  await run.noteStep(json);
+  try {
+    await run.noteStep(json);
+  } catch (error) {
+    // It would be paid for in vain again.
+    throw error instanceof NoRoomError ? new GiveUpError(error.message, { cause: error }) : error;
+  }
   return valueOf(json) as T;
 }
 
