@@ -95,7 +95,8 @@ testWith(needs, "an app says why its database cannot be used", async () => {
     "the database nowhere at 127.0.0.1 cannot be used: there is no database of that name",
   );
   const refused = Object.assign(new URL(url), { port: String(freePort()) }).href;
-  await assertRejects(() => openOn(refused), Error, "cannot be used: nothing listens there");
+  const opening = existingPostgres.open(refused, false);
+  await assertRejects(() => opening, Error, "Cannot open the database: nothing listens there");
 }, missing);
 
 testWith(needs, "the tool opens only what is there", async () => {
