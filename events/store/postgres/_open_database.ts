@@ -88,7 +88,9 @@ export class OpenDatabase {
     const db = await Connections.to(settings, { schema: `"${schema}"`, handlers });
     try {
       if (!mayBeEmpty && await layoutOf(db) === 0) {
-        throw new Error("there is no event store in it");
+        throw new Error(
+          `its schema ${schema} has no event store. The URL may name another by ?store_schema=`,
+        );
       }
       await bringToLayout(db);
       const key = JSON.stringify([settings.host, settings.port, settings.database, schema]);

@@ -20,9 +20,10 @@ import { migrationOf } from "./_schema.ts";
 import {
   addressFrom,
   addressIn,
+  modeIn,
   type PostgresAddress,
-  SCHEMA,
   SCHEMA_NAME,
+  SCHEMA_RULE,
   URL_VARIABLE,
   VARIABLES,
 } from "./_settings.ts";
@@ -38,7 +39,7 @@ export interface PostgresOptions {
   /**
    * Name of the schema with the tables of the store. It is made if it is not there. Each app has one.
    *
-   * @default {"edge_base"} Or the one that the URL names with `?schema=`.
+   * @default {"edge_base"} Or the one that the URL names with `?store_schema=`.
    */
   readonly schema?: string | undefined;
   /**
@@ -77,9 +78,7 @@ const DOING = "define the store";
 const checkSchema: OptionCheck = (doing, name, value) => {
   if (typeof value === "string" && SCHEMA_NAME.test(value)) return;
   throw new TypeError(
-    `Cannot ${doing}: '${name}' must be a name of lower-case letters, digits and _, got ${
-      met(value)
-    }`,
+    `Cannot ${doing}: '${name}' ${SCHEMA_RULE}, got ${met(value)}`,
   );
 };
 
@@ -261,26 +260,47 @@ async function openAt(
   return await OpenDatabase.open(settings, { schema, ...options });
 }
 
-/** What is wrong, by the codes of Postgres: https://www.postgresql.org/docs/current/errcodes-appendix.html. */
+const NOT_ALLOWED = "this program may not connect there: allow it, with --allow-net=HOST:PORT";
+
+/**
+ * Reasons by the codes of Postgres (https://www.postgresql.org/docs/current/errcodes-appendix.html) and of Node. What the
+ * database says follows the ones that end in a colon.
+ */
 const REASONS: Readonly<Record<string, string>> = {
   "28P01": "its user or password is wrong",
-  "28000": "its user may not connect",
+  "28000": "its user may not connect:",
   "3D000": "there is no database of that name",
   "53300":
     "it has no connection left: see 'connections' of postgres(), and max_connections of the server",
   "57P03": "it is starting up, or shutting down",
-  "25006": "it can only be read: it is a standby, or default_transaction_read_only is set",
-  "42501": "its user may not make or use the tables: have somebody else run what " +
-    "`events migrate --print` prints, and grant usage of the schema and all rights to its tables",
+  "25006":
+    "it can only be read: it is a standby, or default_transaction_read_only is set. Give the address of the primary",
+  "42501":
+    "its user may not do what is needed. If it may not make tables, have somebody else run what " +
+    "`events migrate --print` prints:",
   ECONNREFUSED: "nothing listens there",
   ENOTFOUND: "there is no host of that name",
+  ...{ EPERM: NOT_ALLOWED, EACCES: NOT_ALLOWED },
 };
 
+/** Words of several versions of Deno about a certificate that nobody has vouched for. */
+const UNTRUSTED = /self-signed|unable to (?:verify|get)|UnknownIssuer|CaUsedAsEndEntity/;
+
+/** Finds the reason for which a database cannot be used. */
 function reasonFor(error: unknown): string {
+  const reason = reasonOf(error);
+  if (UNTRUSTED.test(reason)) {
+    return `its certificate is not trusted: give that of its authority as 'ca' of postgres(), or the file in DENO_CERT (${reason})`;
+  }
+  if (/not support SSL/i.test(reason)) {
+    return "it takes no encrypted connection: say sslmode=disable in the URL, or in PGSSLMODE, if nobody listens in between";
+  }
   const { code, severity } = originOf(error);
   // Later it is an error, which does not end the connection.
-  if (code === "42501" && severity === "FATAL") return REASONS["28000"]!;
-  return Object.hasOwn(REASONS, code) ? REASONS[code]! : reasonOf(error);
+  const mayNotConnect = code === "42501" && severity === "FATAL";
+  const found = REASONS[mayNotConnect ? "28000" : code];
+  if (!found) return reason;
+  return found.endsWith(":") ? `${found} ${reason}` : found;
 }
 
 function isPassing(error: unknown): boolean {
@@ -311,13 +331,16 @@ export const existingPostgres: ExistingDatabases = {
       throw explain(error);
     }
   },
-  migrations: (place) => migrationOf(`"${place === undefined ? SCHEMA : addressAt(place).schema}"`),
+  migrations(place) {
+    const { schema, settings } = addressAt(place);
+    return migrationOf(schema, settings.user!);
+  },
 };
 
 function addressAt(place: string): PostgresAddress {
   try {
     // The tool takes the scheme of a URL off.
-    return addressIn(place.startsWith("//") ? `postgres:${place}` : place);
+    return addressIn(place.startsWith("//") ? `postgres:${place}` : place, modeIn(Deno.env));
   } catch (error) {
     throw new NoDatabaseError(`The place of the database ${(error as Error).message}`);
   }
