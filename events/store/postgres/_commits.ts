@@ -216,13 +216,17 @@ export class Commits {
     make: (tx: PostgresTx) => Change | Promise<Change>,
     known?: Change,
   ): Promise<Applied> {
+    const start = performance.now();
+    const checkTurn = () => {
+      if (known && hasNoTurn(known, performance.now() - start)) throw new NoTurnError(LATE);
+    };
     try {
       return await this.#again(() =>
         this.#db.transaction(async (tx) => {
           if (known) await this.#checkBefore(tx, known);
           const change = await HandlersTransaction.call(tx, make);
           return await this.#makeLast(tx, change);
-        }, { isHandlers: true })
+        }, { isHandlers: true, checkTurn })
       );
     } catch (error) {
       if (error instanceof RefusedError) return error.refused;
@@ -236,8 +240,7 @@ export class Commits {
   async #checkBefore(tx: Transaction, change: Change): Promise<void> {
     const needs = needsOf([change], noneMet());
     const set = await WorkingSet.read(tx, needs, { now: this.#now(), isLocking: false });
-    // Only while they run may the event change.
-    const refused = new ChangeMaking(set, { ...change, turn: undefined }, "", new Set()).check();
+    const refused = new ChangeMaking(set, change, "", new Set()).check();
     if (refused) throw new RefusedError(refused);
   }
 
