@@ -126,8 +126,9 @@ export class Pool {
   }
 
   async #openOne(): Promise<Lent> {
-    this.#open++;
+    // It throws if it may not read a variable of the environment.
     const client = this.#connect();
+    this.#open++;
     const lent: Lent = { client, isLost: false };
     const lose = (error?: Error) => {
       lent.isLost = true;

@@ -74,7 +74,9 @@ create index cell_forget on @cell (forget_at) where forget_at is not null;
 create view @waiting as select id, type, action, source, repository, chat, ordering_key, attempts, error,
   to_timestamp(received_at / 1000) as received, to_timestamp(due_at / 1000) as due
   from @event where state in ('queued', 'parked');
+-- The name of the worker is nowhere else, and nothing in a text of the record can look like this.
 create view @running as select id, type, action, source, repository, chat, ordering_key, attempts,
+  substring(encode(record, 'escape') from '"lease":\\{"owner":"([^"]*)"') as worker,
   to_timestamp(own_due_at / 1000) as lease_until
   from @event where state = 'running';
 create view @dead as select id, type, action, source, repository, chat, ordering_key, attempts, outcome, error,
@@ -170,21 +172,31 @@ export async function lockSchema(tx: Session, schema: string): Promise<void> {
 /**
  * Makes the statements that bring a schema from a layout to the latest one, for people whose app may not run them.
  *
- * @param schema The schema, as an identifier.
+ * @param schema The name of the schema.
+ * @param user The user of the app, who gets the rights to use it.
  * @param made The number of the layout that it has; 0 if it has no tables of a store.
  * @param layouts The layouts that the program knows.
  * @returns The statements, in one transaction.
  */
-export function migrationOf(schema: string, made = 0, layouts = LAYOUTS): string {
-  return [
-    "begin;",
-    ...made === 0 ? [`create schema if not exists ${schema};`] : [],
+export function migrationOf(schema: string, user: string, made = 0, layouts = LAYOUTS): string {
+  const [name, grantee] = [schema, user].map(quoted);
+  const statements = [
+    ...made === 0 ? [`create schema if not exists ${name};`] : [],
     ...layouts.slice(made).map(({ sql }) => sql.trim()),
-    ...Object.entries(notesOf(layouts)).map(([name, value]) =>
-      `insert into @layout values ('${name}', '${value}') on conflict (name) do update set value = excluded.value;`
+    ...Object.entries(notesOf(layouts)).map(([note, value]) =>
+      `insert into @layout values ('${note}', '${value}') on conflict (name) do update set value = excluded.value;`
     ),
+  ];
+  return [
+    ...["begin;", statements.join("\n").replaceAll("@", `${name}.`)],
+    `grant usage on schema ${name} to ${grantee};`,
+    `grant select, insert, update, delete on all tables in schema ${name} to ${grantee};`,
     "commit;\n",
-  ].join("\n").replaceAll("@", `${schema}.`);
+  ].join("\n");
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
 }
 
 /** Makes the notes about the latest layout. */

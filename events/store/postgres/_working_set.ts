@@ -48,7 +48,7 @@ interface SetCell {
   readonly isRead: boolean;
 }
 
-/** What is read and locked before changes are made. */
+/** Rows that are read and locked before changes are made. */
 export interface Needs {
   readonly ids: Set<string>;
   /** Ordering groups: the last position of a batch that leaves, and the number of members that may leave beside it. */

@@ -11,6 +11,9 @@ import { openPostgresEngine } from "./postgres_engine.ts";
 /** Name of the note of whose events a schema has. */
 const NAMESPACE = "namespace";
 
+/** Namespace of whoever names none, such as the tool before the app has started: it is not noted. */
+const NO_APP = "events";
+
 /** Options of {@linkcode PostgresDatabase}. */
 interface PostgresDatabaseOptions {
   /** Makes the tables of the app that are not there yet. */
@@ -32,7 +35,7 @@ export class PostgresDatabase implements Database<PostgresTx, PostgresReader> {
   }
 
   async openStore(
-    { namespace = "events", ...options }: EventStoreOptions,
+    { namespace = NO_APP, ...options }: EventStoreOptions,
   ): Promise<EventStore<PostgresTx, PostgresReader>> {
     const { explain } = this.#options;
     try {
@@ -51,8 +54,10 @@ export class PostgresDatabase implements Database<PostgresTx, PostgresReader> {
     await db.transaction(async (tx) => {
       await lock(tx);
       const found = await noted(tx, NAMESPACE);
-      if (found === undefined) await note(tx, NAMESPACE, namespace);
-      else if (found !== namespace) throw new Error(otherEvents(found, namespace));
+      if (found === undefined && namespace !== NO_APP) await note(tx, NAMESPACE, namespace);
+      if (found !== undefined && found !== namespace) {
+        throw new Error(otherEvents(found, namespace));
+      }
       if (setup) await setUp(tx, setup);
     }, { isHandlers: true });
   }

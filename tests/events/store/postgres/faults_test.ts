@@ -271,9 +271,7 @@ testServer(
       Error,
       "have somebody else run what `events migrate --print` prints",
     );
-    await server.sql(migrationOf('"edge_base"'));
-    await server.sql(`grant usage on schema edge_base to app;
-    grant select, insert, update, delete on all tables in schema edge_base to app`);
+    await server.sql(migrationOf("edge_base", "app"));
     await using app = await openOn(url, { hasSetup: false });
     assertEquals((await app.deliver("d1")).status, 200);
     await assertHandled(server, ["d1"]);
