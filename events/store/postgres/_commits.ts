@@ -30,6 +30,8 @@ interface CommitsParts {
   readonly db: Connections;
   readonly now: () => number;
   readonly newVersion: () => Version;
+  /** Called after each change that should wake workers of other processes. */
+  readonly announced: () => void;
 }
 
 /**
@@ -41,12 +43,14 @@ export class Commits {
   readonly #db: Connections;
   readonly #now: () => number;
   readonly #newVersion: () => Version;
+  readonly #announced: () => void;
   readonly #inserts = new Lane<Put, Applied | undefined>((puts) => this.#insertAll(puts));
   readonly #updates = new Lane<Put, Applied | undefined>((puts) => this.#updateAll(puts));
   readonly #intake = new Lane<Making, Applied>((all, waitedMs) => this.#makeAll(all, waitedMs));
   readonly #work = new Lane<Making, Applied>((all, waitedMs) => this.#makeAll(all, waitedMs));
 
-  constructor({ db, now, newVersion }: CommitsParts) {
+  constructor({ db, now, newVersion, announced }: CommitsParts) {
+    this.#announced = announced;
     this.#db = db;
     this.#now = now;
     this.#newVersion = newVersion;
@@ -54,9 +58,26 @@ export class Commits {
 
   /** Makes a change, see `Engine.apply`. */
   async apply(change: Change<PostgresTx>): Promise<Applied> {
-    const { effects, withinMs, urgency } = change;
-    if (effects) return await this.#withEffects(change as Change, effects);
-    const put = onlyPutOf(change as Change);
+    const applied = await this.#apply(change as Change, change.effects);
+    if (change.announce && applied.ok) this.#announced();
+    return applied;
+  }
+
+  /** Makes a change of which a function writes a part itself, see `Engine.transact`. */
+  async transact(make: (tx: PostgresTx) => Change | Promise<Change>): Promise<Applied> {
+    let made: Change | undefined;
+    const applied = await this.#inTransaction(async (tx) => made = await make(tx));
+    if (made?.announce && applied.ok) this.#announced();
+    return applied;
+  }
+
+  async #apply(
+    change: Change,
+    effects: ((tx: PostgresTx) => unknown) | undefined,
+  ): Promise<Applied> {
+    const { withinMs, urgency } = change;
+    if (effects) return await this.#withEffects(change, effects);
+    const put = onlyPutOf(change);
     if (put) {
       const lane = "must" in put.before ? this.#inserts : this.#updates;
       const applied = await lane.add(put, { withinMs, bytes: put.body?.byteLength ?? 0 });
@@ -64,14 +85,7 @@ export class Commits {
     }
     const lane = urgency === "intake" ? this.#intake : this.#work;
     const bytes = change.puts?.reduce((sum, { body }) => sum + (body?.byteLength ?? 0), 0);
-    return await lane.add({ change: change as Change, version: this.#newVersion() }, {
-      ...{ withinMs, bytes },
-    });
-  }
-
-  /** Makes a change of which a function writes a part itself, see `Engine.transact`. */
-  async transact(make: (tx: PostgresTx) => Change | Promise<Change>): Promise<Applied> {
-    return await this.#inTransaction(make);
+    return await lane.add({ change, version: this.#newVersion() }, { withinMs, bytes });
   }
 
   /** Stores new events whose payloads fit their rows. Of one whose id is known the result is undefined. */

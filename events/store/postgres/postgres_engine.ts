@@ -28,8 +28,11 @@ const LIMITS: Limits = {
   together: (events) => events.length,
 };
 
-/** Longest time between two looks of an idle worker at the schedule, in milliseconds, if nothing tells of changes. */
-const POLL_MS = 1_000;
+/**
+ * Longest time between two looks of an idle worker at the schedule, in milliseconds: if nothing tells of changes, and if a
+ * process that does may be killed before it has.
+ */
+const [POLL_MS, LISTENING_POLL_MS] = [1_000, 60_000] as const;
 
 /**
  * Opens the engine of a schema.
@@ -42,15 +45,15 @@ export function openPostgresEngine(
   database: OpenDatabase,
   now: () => number = () => database.now(),
 ): PostgresEngine {
-  const { db, place, reader } = database;
+  const { db, place, reader, wakeUps } = database;
   const newVersion = versions();
-  const commits = new Commits({ db, now, newVersion });
+  const commits = new Commits({ db, now, newVersion, announced: () => wakeUps?.notify() });
   const upkeep = new Upkeep({ db, now, newVersion });
   const reads = new EventReads(db, now);
   return {
     name: "postgres",
-    notifier: "poll",
-    pollMs: POLL_MS,
+    notifier: wakeUps ? "listen" : "poll",
+    pollMs: wakeUps ? LISTENING_POLL_MS : POLL_MS,
     limits: LIMITS,
     awaitsEffects: true,
     reader,
@@ -76,7 +79,7 @@ export function openPostgresEngine(
     },
     // What others can read of a commit is on the disk.
     whenStored: () => Promise.resolve(),
-    listen: () => database.whenClosed,
+    listen: (wake) => database.listen(wake),
     tidy: (what) => upkeep.tidy(what),
     check: (options) => upkeep.check(options),
   };

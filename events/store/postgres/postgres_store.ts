@@ -15,7 +15,8 @@ import {
   type StoreDefinition,
 } from "../store_definition.ts";
 import { sqlStateOf } from "./_connections.ts";
-import { OpenDatabase } from "./_open_database.ts";
+import { OpenDatabase, type OpenDatabaseOptions } from "./_open_database.ts";
+import type { PgSettings } from "./_pool.ts";
 import { migrationOf } from "./_schema.ts";
 import {
   addressFrom,
@@ -57,6 +58,13 @@ export interface PostgresOptions {
    */
   readonly ca?: string | undefined;
   /**
+   * URL of the database for the connection that listens for wake-ups from other processes, and for that one alone. It has to
+   * lead to the server itself: behind a pooler in transaction mode nothing is heard, and the app polls once a second.
+   *
+   * @default {undefined} Workers of other processes are not woken: each looks for new events once a second.
+   */
+  readonly listenUrl?: string | undefined;
+  /**
    * Makes tables of your own. It is called at each start, in a transaction that processes which start at the same
    * time run one after the other. If it throws, the app does not start. Your tables belong into another schema than
    * that of the store.
@@ -80,10 +88,27 @@ const checkCertificate: OptionCheck = (doing, name, value) => {
   throw new TypeError(`Cannot ${doing}: '${name}' must be a string, got ${met(value)}`);
 };
 
+const checkListenUrl: OptionCheck = (doing, name, value) => {
+  if (typeof value !== "string") {
+    throw new TypeError(`Cannot ${doing}: '${name}' must be a URL, got a value of another type`);
+  }
+  listeningAt(doing, value);
+};
+
+/** Reads the settings of the connection that listens. No message has the URL, which has a password. */
+function listeningAt(doing: string, url: string): PgSettings {
+  try {
+    return addressIn(url).settings;
+  } catch (error) {
+    throw new TypeError(`Cannot ${doing}: 'listenUrl' ${(error as Error).message}`);
+  }
+}
+
 const OPTIONS: Record<keyof PostgresOptions, OptionCheck> = {
   schema: checkSchema,
   connections: numberFrom(1, 1_000),
   ca: checkCertificate,
+  listenUrl: checkListenUrl,
   setup: checkFunction,
 };
 
@@ -151,12 +176,16 @@ function storeIn(
     prepare: (variables: Variables) => {
       const { settings, schema } = addressFrom(variables);
       const { ca, schema: own = schema } = options;
-      const ssl = ca === undefined ? settings.ssl : { ca };
-      const address = { settings: { ...settings, ssl }, schema: own };
+      const address = { settings: withAuthority(settings, ca), schema: own };
       return { open: (log: LogSink) => openFor(address, options, isForTests, log) };
     },
     forTests: () => storeIn({ ...options, schema: nameForTests() }, true),
   });
+}
+
+/** Has the server's certificate checked by an authority, if there is one. */
+function withAuthority(settings: PgSettings, ca: string | undefined): PgSettings {
+  return ca === undefined ? settings : { ...settings, ssl: { ca } };
 }
 
 function nameForTests(): string {
@@ -165,17 +194,21 @@ function nameForTests(): string {
 
 async function openFor(
   address: PostgresAddress,
-  { connections: handlers = CONNECTIONS, setup }: PostgresOptions,
+  { connections: handlers = CONNECTIONS, setup, listenUrl, ca }: PostgresOptions,
   isForTests: boolean,
-  _log: LogSink,
+  log: LogSink,
 ): Promise<PostgresDatabase> {
   const { host, database } = address.settings;
   const explain = (error: unknown) =>
     new Error(`the database ${database} at ${host} cannot be used: ${reasonFor(error)}`, {
       cause: error,
     });
+  const listening = listenUrl === undefined
+    ? undefined
+    : withAuthority(listeningAt(DOING, listenUrl), ca);
   try {
-    return new PostgresDatabase(await openAt(address, handlers), { setup, explain, isForTests });
+    const opened = await openAt(address, { handlers, listening, log });
+    return new PostgresDatabase(opened, { setup, explain, isForTests });
   } catch (error) {
     throw explain(error);
   }
@@ -184,8 +217,7 @@ async function openFor(
 /** Opens a database. One that starts, or has too many connections, is tried again for a while. */
 async function openAt(
   { settings, schema }: PostgresAddress,
-  handlers: number,
-  mayBeEmpty = true,
+  options: Omit<OpenDatabaseOptions, "schema">,
 ): Promise<OpenDatabase> {
   if (globalThis.Deno?.version.deno === STALLING_DENO) {
     throw new Error(
@@ -195,7 +227,7 @@ async function openAt(
   const start = performance.now();
   while (true) {
     try {
-      return await OpenDatabase.open(settings, { schema, handlers, mayBeEmpty });
+      return await OpenDatabase.open(settings, { schema, ...options });
     } catch (error) {
       const code = (error as { code?: string }).code ?? "";
       if (!PASSING.includes(code) || performance.now() - start > OPEN_MS) throw error;
@@ -253,7 +285,9 @@ export const existingPostgres: ExistingDatabases = {
       new NoDatabaseError(`Cannot open the database: ${reasonFor(error)}`, { cause: error });
     const address = addressAt(place);
     try {
-      return new PostgresDatabase(await openAt(address, 1, create), { explain });
+      return new PostgresDatabase(await openAt(address, { handlers: 1, mayBeEmpty: create }), {
+        explain,
+      });
     } catch (error) {
       throw explain(error);
     }

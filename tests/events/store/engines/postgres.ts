@@ -29,6 +29,8 @@ export interface PostgresPlace extends Place {
 interface Address {
   readonly url: string;
   readonly schema: string;
+  /** URL by which it listens for wake-ups. */
+  readonly listenUrl?: string | undefined;
 }
 
 /** The table of what handlers write. */
@@ -57,11 +59,21 @@ const POOLED = inSchema({
   open: async () => await openPlace((await sharedPostgres()).pooled!),
 });
 
+/** Workers are woken by notifications. */
+export const LISTENING = inSchema({
+  name: "schema, listening",
+  async open() {
+    const { direct } = await sharedPostgres();
+    return await openPlace(direct, direct);
+  },
+});
+
 /** Stores in a schema of a Postgres database. */
 export const POSTGRES: EngineUnderTest<PostgresPlace> = {
   name: "postgres",
   kinds: FULL_LENGTH ? [inSchema(), BY_TWO, POOLED] : [inSchema(), BY_TWO],
   shared: inSchema(),
+  wakingKinds: [LISTENING],
   async openAt(text, options) {
     const address: Address = JSON.parse(text);
     const database = await open(address);
@@ -114,8 +126,11 @@ export const POSTGRES: EngineUnderTest<PostgresPlace> = {
   },
 };
 
-function open({ url, schema }: Address): Promise<OpenDatabase> {
-  return OpenDatabase.open(addressIn(url).settings, { schema, handlers: CONNECTIONS });
+function open({ url, schema, listenUrl }: Address): Promise<OpenDatabase> {
+  return OpenDatabase.open(addressIn(url).settings, {
+    ...{ schema, handlers: CONNECTIONS, log: () => {} },
+    listening: listenUrl === undefined ? undefined : addressIn(listenUrl).settings,
+  });
 }
 
 function storeIn(database: OpenDatabase, options: EventStoreOptions) {
@@ -127,16 +142,16 @@ function own({ retentionMs, keepPayloads, log }: EventStoreOptions) {
   return { retentionMs, keepPayloads, log };
 }
 
-async function openPlace(url: string): Promise<PostgresPlace> {
+async function openPlace(url: string, listenUrl?: string): Promise<PostgresPlace> {
   // A simulation makes the same UUIDs each time.
   const schema = `place_${crypto.getRandomValues(new Uint8Array(16)).toHex()}`;
-  const address: Address = { url, schema };
+  const address: Address = { url, schema, listenUrl };
   const databases: OpenDatabase[] = [];
   const schemas = new Set<string>();
   async function openDatabase(namespace?: string): Promise<OpenDatabase> {
     const name = namespace === undefined ? schema : `${schema}_${namespace}`.slice(0, 60);
     schemas.add(name);
-    const database = await open({ url, schema: name });
+    const database = await open({ ...address, schema: name });
     databases.push(database);
     return database;
   }
