@@ -54,7 +54,7 @@ export interface PostgresOptions {
    * Certificate of the authority that the server's certificate is checked by, as PEM: for one that the system does not
    * trust. The connections are encrypted then.
    *
-   * @default {undefined} They are encrypted if the URL or `PGSSLMODE` says so.
+   * @default {undefined} They are encrypted if the URL or `PGSSLMODE` says so, or the host is not in the private network.
    */
   readonly ca?: string | undefined;
   /**
