@@ -9,14 +9,13 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import type { Hash } from "node:crypto";
+import { createHmac, type Hmac } from "node:crypto";
 import { HttpError } from "../core/mod.ts";
 import { positionOf, tokenFinder } from "../core/secrets.ts";
 import { overloaded } from "./body_budget.ts";
 import type { Parts } from "./form.ts";
 import type { HeldBody } from "./read_body.ts";
 import {
-  hmacKeyOf,
   importedOf,
   isRecent,
   joined,
@@ -223,17 +222,16 @@ function* hashing(claim: Claim, parts: Parts): Generator<void, number> {
 }
 
 /** Begins an HMAC under each key. The caller adds the content. */
-function hmacsOf({ keys, signed: { head } }: Claim): readonly Hash[] {
-  return keys.map((key) => {
-    const hmac = hmacKeyOf(key).begin();
+function hmacsOf({ keys, signed: { head } }: Claim): readonly Hmac[] {
+  return keys.map(({ bytes }) => {
+    const hmac = createHmac("sha256", bytes);
     return head ? hmac.update(head) : hmac;
   });
 }
 
 /** Ends the HMACs, and returns the position of the secret that has made a signature; 0 for none. */
-function positionBy(claim: Claim, hmacs: readonly Hash[]): number {
-  const { keys, scheme: { encoding } } = claim;
-  return positionAmong(claim, hmacs.map((hmac, i) => hmacKeyOf(keys[i]!).end(hmac, encoding)));
+function positionBy(claim: Claim, hmacs: readonly Hmac[]): number {
+  return positionAmong(claim, hmacs.map((hmac) => hmac.digest(claim.scheme.encoding)));
 }
 
 /**

@@ -29,7 +29,17 @@ import type { UntakenAnswer } from "./waits.ts";
  * @typeParam TTx The commit or transaction of the store.
  * @category Handlers
  */
-export type CommitEffects<TTx = unknown> = (tx: TTx) => NotPromise;
+export type CommitEffects<TTx = unknown> = (tx: TTx) => EffectsResult<TTx>;
+
+/**
+ * Result of a function that writes in a transaction: a promise only if that is a transaction whose statements are
+ * answered later, as those of `postgres()` are. It is awaited before the commit.
+ *
+ * @typeParam TTx The commit or transaction of the store.
+ * @category Handlers
+ */
+export type EffectsResult<TTx> = TTx extends { query(...args: never[]): Promise<unknown> } ? unknown
+  : NotPromise;
 
 /**
  * Result of a function that must be synchronous: anything but a promise. It is not used.
@@ -443,6 +453,18 @@ export interface EventOperations {
   forgetStep(id: string, name: string): Promise<boolean>;
 
   /**
+   * Says that a step has happened that has begun without a known end, so that the next attempt goes on after it. The
+   * event waits or is dead; a dead one is to be replayed then.
+   *
+   * @param id The event's id.
+   * @param name The step's name, as {@linkcode EventOperations.steps} lists it.
+   * @param result The result of the step, JSON of up to 524,288 bytes; undefined for none.
+   * @returns True if it is noted; false if no such step has begun without a known end, or the event runs or is done.
+   * @throws {TypeError} If the result is not JSON, or too large.
+   */
+  setStep(id: string, name: string, result?: unknown): Promise<boolean>;
+
+  /**
    * Puts dead events back, or done ones if the filter has the state `done`. Events of one ordering key are
    * handled in the order received. Without ids, dead ones are those that failed: what
    * somebody has cancelled is put back by its id, or with the outcome `cancelled`.
@@ -611,6 +633,9 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
   /** Its room for what handlers add to the settlement of their event. */
   readonly room: SettlementRoom;
 
+  /** True if effects may be asynchronous: they are awaited before the commit, as with `postgres()`. */
+  readonly awaitsEffects: boolean;
+
   /** Time that it remembers done events, in milliseconds. */
   readonly retentionMs: number;
 
@@ -729,9 +754,9 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * assertEquals(app.db.prepare("select event from job").get()?.event, event);
    * ```
    */
-  transact<TResult extends NotPromise>(
+  transact<TResult extends EffectsResult<TTx>>(
     work: (tx: TTx, actions: TransactionActions) => TResult,
-  ): Promise<TResult>;
+  ): Promise<Awaited<TResult>>;
 
   /**
    * Returns when the longest-waiting due event became due: one read.

@@ -90,6 +90,7 @@ function storeOf(core: StoreCore): EventStore {
     pollMs: engine.pollMs,
     maxPayloadBytes: engine.limits.payloadBytes,
     room: engine.limits.room,
+    awaitsEffects: engine.awaitsEffects ?? false,
     retentionMs,
     inspect: storeInspector(core, kept),
     ...leaseOperations(core, kept, emitter),
@@ -153,7 +154,12 @@ function tellingEngine<TTx>(
     transact(make) {
       let change: Change = { urgency: "work" };
       // The last call counts.
-      return telling(engine.transact((tx) => change = make(tx)), () => change);
+      const noting = (made: Change) => change = made;
+      const making = engine.transact((tx) => {
+        const made = make(tx);
+        return made instanceof Promise ? made.then(noting) : noting(made);
+      });
+      return telling(making, () => change);
     },
     async tidy(what) {
       const tidied = await engine.tidy(what);

@@ -1,5 +1,5 @@
-import { type Applied, type Engine, type Limits, NoTurnError } from "../engine.ts";
-import { addPart, makeChange, makeTransaction, PART_BYTES } from "./_change.ts";
+import { type Applied, type Change, type Engine, type Limits, NoTurnError } from "../engine.ts";
+import { addPart, deleteRest, makeChange, makeTransaction, PART_BYTES } from "./_change.ts";
 import { readingCells } from "./_cells.ts";
 import { isOfDisk } from "./_connection.ts";
 import type { SqliteFile } from "./_file.ts";
@@ -51,6 +51,31 @@ export function openSqliteEngine(
     ...{ db, now, newVersion },
     write: (run) => commits.run({ isIntake: false, run }),
   });
+  /** Deletes what is left of large payloads, in transactions of its own. If that fails, the upkeep does it. */
+  async function deleteRests(ids: readonly string[]): Promise<void> {
+    try {
+      for (const id of ids) {
+        while (await commits.run({ isIntake: false, run: () => deleteRest(db, id) }));
+      }
+    } catch {
+      // What led to it is stored.
+    }
+  }
+  async function apply(change: Change<SqliteTx>): Promise<Applied> {
+    const rests: string[] = [];
+    const applied = await commits.run<Applied>({
+      isIntake: change.urgency === "intake",
+      withinMs: change.withinMs,
+      turn: change.turn,
+      run() {
+        rests.length = 0;
+        return makeChange(db, change, { now: now(), version: newVersion(), guard, rests });
+      },
+      failed: change.effects && refusedByEffects,
+    });
+    if (applied.ok && rests.length > 0) await deleteRests(rests);
+    return applied;
+  }
   return {
     name: "sqlite",
     notifier: "watch",
@@ -59,18 +84,15 @@ export function openSqliteEngine(
     reader: guard.reader,
     place,
     now,
-    apply: (change) =>
-      commits.run({
-        isIntake: change.urgency === "intake",
-        withinMs: change.withinMs,
-        turn: change.turn,
-        run: () => makeChange(db, change, { now: now(), version: newVersion(), guard }),
-        failed: change.effects && refusedByEffects,
-      }),
+    apply,
     transact: (make) =>
       commits.run({
         isIntake: false,
-        run: () => makeTransaction(db, make, { now: now(), version: newVersion(), guard }),
+        // What it makes deletes no large payload: the upkeep would find the rest of one.
+        run: () =>
+          makeTransaction(db, make as (tx: SqliteTx) => Change, {
+            ...{ now: now(), version: newVersion(), guard, rests: [] },
+          }),
         failed: refusedByEffects,
       }),
     ...readingEvents(db, now),
