@@ -53,8 +53,8 @@ const OF_ALL = {
   store: {
     value: "URL",
     about:
-      "the database, sqlite:PATH, kv:PATH or kv:https://HOST; by default SQLITE_FILE or KV_URL, or else Deno's " +
-      "default KV",
+      "the database, sqlite:PATH, kv:PATH, kv:https://HOST or postgres://...; by default that of SQLITE_FILE, " +
+      "KV_URL or DATABASE_URL, or else Deno's default KV",
   },
   kv: { value: "KV", about: "a path or URL: the same as --store kv:KV" },
   namespace: {
@@ -96,7 +96,8 @@ const OPTIONS = {
   delay: timed("TIME", "the time until it is due, such as 30s, 15m, 12h or 7d", "a time"),
   group: { value: "KEY", about: "the ordering key: one event of a key is handled at a time" },
   file: { value: "FILE", about: "the file with the events, instead of standard output or input" },
-  create: { about: "make the file of the database if there is none" },
+  create: { about: "make the file or the tables of the database if there are none" },
+  print: { about: "write the statements, and change nothing" },
   "discard-unreadable": { about: "delete what cannot be read, except events" },
   retention: timed("AGE", "the app's retentionMs, if that is not 7d"),
   ...OF_ALL,
@@ -375,13 +376,29 @@ const COMMANDS = {
     example: "events backup --store sqlite:./data/my-bot.db ./my-bot-backup.db",
     details: [
       "All that the app has answered before the copy begins is in it. A file that exists is not written over.",
+      "The copy is checked (pragma integrity_check). If it is damaged, it is left under another name, which is " +
+      "told, and the exit code is 1.",
       "To restore, stop the app, put the copy in the place of its file, delete the files beside it whose names " +
       "end in -wal and -shm, and start the app.",
-      "The copy contains payloads: protect it as well as the database. A KV has no such copy: use events export.",
+      "The copy contains payloads: protect it as well as the database. No other database has such a copy: of a " +
+      "Postgres database pg_dump makes one.",
     ],
     words: "FILE",
     check: ({ length }) => {
       if (length !== 1) throw new UsageError("Give the name of the copy");
+    },
+  },
+  migrate: {
+    about: "Write the statements that make the tables of a store in a Postgres database",
+    example: "events migrate --print --store postgres://my_bot@db.example.com/my_db",
+    details: [
+      "An app makes its tables by itself when it starts. If its user may not, have somebody run the statements who " +
+      "may: they make the tables, and give the user of the URL the rights to use them.",
+      "The database is not asked, so the URL needs no password. It names the schema by ?store_schema=, edge_base by default.",
+    ],
+    options: ["print"],
+    check: (_, { print }) => {
+      if (!print) throw new UsageError("Give --print: an app makes its tables when it starts");
     },
   },
   import: {

@@ -1,6 +1,7 @@
 import { met } from "../core/check_options.ts";
 import { mayHoldSecrets } from "../core/hosts.ts";
 import { existingKvs } from "../events/store/kv/kv_store.ts";
+import { existingPostgres } from "../events/store/postgres/postgres_store.ts";
 import { existingSqliteFiles } from "../events/store/sqlite/sqlite_store.ts";
 import type { Database, ExistingDatabases } from "../events/store/store_definition.ts";
 import type { EventValues } from "./_commands.ts";
@@ -10,7 +11,11 @@ import { type CliWorld, UsageError } from "./_world.ts";
 const ENGINES: Readonly<Record<string, ExistingDatabases>> = {
   kv: existingKvs,
   sqlite: existingSqliteFiles,
+  ...{ postgres: existingPostgres, postgresql: existingPostgres },
 };
+
+/** Places in databases that are no path, for messages. */
+const PLACES: Readonly<Record<string, string>> = { postgres: "//...", postgresql: "//..." };
 
 const DOING = "Cannot open the database";
 
@@ -42,7 +47,7 @@ export function findDatabase(
   }
   const url = store ?? (path === undefined ? undefined : `kv:${path}`);
   if (url !== undefined) return databaseOf(url);
-  const engines = Object.values(ENGINES);
+  const engines = [...new Set(Object.values(ENGINES))];
   const named = engines.flatMap((engine) => {
     const place = env(engine.variable)?.trim();
     return place ? [{ engine, place }] : [];
@@ -61,17 +66,20 @@ function databaseOf(url: string): MeantDatabase {
   if (place !== "") return { engine: ENGINES[scheme]!, place };
   // A variable that is not set, such as in kv:$KV, must not lead to another database.
   throw new UsageError(
-    `${DOING}: --store names no database, got ${met(url)}: give ${scheme}:PATH`,
+    `${DOING}: --store names no database, got ${met(url)}: give ${scheme}:${
+      PLACES[scheme] ?? "PATH"
+    }`,
   );
 }
 
 function unknownEngine(url: string, scheme: string): UsageError {
-  const schemes = Object.keys(ENGINES).map((each) => `${each}:`).join(" or ");
   const got = mayHoldSecrets(url) ? `a URL with ${scheme}:` : met(url);
   const hint = scheme === "" && !mayHoldSecrets(url)
     ? `: give --store kv:${url} for a KV, or sqlite:${url} for a SQLite file`
     : "";
-  return new UsageError(`${DOING}: --store must begin with ${schemes}, got ${got}${hint}`);
+  return new UsageError(
+    `${DOING}: --store must begin with kv:, sqlite: or postgres:, got ${got}${hint}`,
+  );
 }
 
 /**

@@ -112,7 +112,7 @@ export function leaseOperations<TTx>(
   }
 
   /** Settles an event as done or dead. */
-  async function isSettledAs(
+  function isSettledAs(
     lease: Lease,
     after: EventRecord,
     added: CompleteOptions<TTx>,
@@ -121,12 +121,12 @@ export function leaseOperations<TTx>(
     // A cancelled event has no effects, emits nothing and wakes nobody.
     const isRich = after.state === "done" && (kept.isOn || hasAdded(added));
     return isRich
-      ? await isCompleted(lease, after, added, results)
-      : await isSettled(lease, after, { withinMs: added.withinMs, cells: results });
+      ? isCompleted(lease, after, added, results)
+      : isSettled(lease, after, { withinMs: added.withinMs, cells: results });
   }
 
   /** Settles an event as done or dead, and deletes the results of the steps of a done one: with it if they fit. */
-  async function isEnded(
+  async function isEndedWithSteps(
     lease: Lease,
     after: EventRecord,
     added: CompleteOptions<TTx>,
@@ -138,7 +138,7 @@ export function leaseOperations<TTx>(
       if (!isTooLarge(error)) throw error;
     }
     const isDone = await isSettledAs(lease, after, added);
-    if (isDone && after.state === "done" && after.steps) void deleteResults(core, after);
+    if (isDone && after.state === "done") void deleteResults(core, after);
     return isDone;
   }
 
@@ -180,7 +180,10 @@ export function leaseOperations<TTx>(
     },
 
     complete(lease, options = {}) {
-      return isEnded(lease, completed(lease.record, engine.now(), options.outcome), options);
+      const after = completed(lease.record, engine.now(), options.outcome);
+      return after.steps
+        ? isEndedWithSteps(lease, after, options)
+        : isSettledAs(lease, after, options);
     },
 
     retry(lease, delayMs, error, { reason, reports } = {}) {
@@ -292,6 +295,8 @@ async function tryToNote<TTx>(
     const after = change.transition(record);
     return emitted ? { ...after, emitted: emitted.generated } : after;
   };
+  // Others take the same ids, or what is awaited takes its time.
+  const mayWait = emitted?.puts.some(isChosen) || effects && core.engine.awaitsEffects;
   const applied = await applyChange(core, lease, transition(lease.record), {
     ...options,
     effects,
@@ -299,7 +304,7 @@ async function tryToNote<TTx>(
     cells: [...cells, ...options?.cells ?? [], ...waking?.cells ?? []],
     moves: waking?.moves,
     announce: emitted?.announce || waking?.announce,
-    turn: emitted?.puts.some(isChosen) ? turnOf(core, lease, transition, change) : undefined,
+    turn: mayWait ? turnOf(core, lease, transition, change) : undefined,
   });
   if (!applied.ok) return await refused(core, applied, cells);
   if (emitted) emitter.made(emitted.puts, applied.written.slice(1));

@@ -76,7 +76,8 @@ class Call {
   }
 
   /** Calls the function, and makes the change of what it adds. */
-  changeOf(work: Work, tx: unknown): Change {
+  changeOf(work: Work, tx: unknown): Change | Promise<Change> {
+    if (this.#core.engine.awaitsEffects) return this.#changeOfAwaited(work, tx);
     try {
       const result = work(tx, { emit: this.#emit, wake: this.#wake });
       // The methods of a commit return it, and it throws where a promise would be resolved with it.
@@ -87,6 +88,19 @@ class Call {
     if (isPromise(this.result)) {
       throw new TypeError(`Cannot ${DOING}: the function must be synchronous, got a promise`);
     }
+    return this.#change();
+  }
+
+  async #changeOfAwaited(work: Work, tx: unknown): Promise<Change> {
+    try {
+      this.result = await work(tx, { emit: this.#emit, wake: this.#wake });
+    } finally {
+      this.#hasEnded = true;
+    }
+    return this.#change();
+  }
+
+  #change(): Change {
     if (this.#isMissing) throw new NotReadError();
     const { cells, moves, announce } = wakeAll(this.#core, this.#wakes, this.#names);
     const isDue = this.#emissions.all.some(({ delayMs }) => delayMs === 0);

@@ -476,6 +476,13 @@ export interface Engine<TTx = unknown, TReader = unknown> {
    * another process has made due, and {@linkcode Engine.listen} has not told, up to this much later.
    */
   readonly pollMs: number;
+  /**
+   * Set if effects, and the function of {@linkcode Engine.transact}, may be asynchronous: the engine awaits them before
+   * it commits.
+   *
+   * @default {false}
+   */
+  readonly awaitsEffects?: boolean | undefined;
   /** The reader of handlers, routes and resources. */
   readonly reader: TReader;
   /** The same object for each engine of this process on the same events. */
@@ -498,11 +505,11 @@ export interface Engine<TTx = unknown, TReader = unknown> {
    * once: the change of the last call is made. If it throws, or what it wrote cannot be committed, the change is
    * refused as with {@linkcode Change.effects}.
    *
-   * @param make The function. What it returns has no effects.
+   * @param make The function. What it returns has no effects. It returns no promise, unless the engine awaits effects.
    * @throws {TooLargeError} If the change is too large for a commit. Nothing was made.
    * @throws {Error} If it is not known whether the change was made.
    */
-  transact(make: (tx: TTx) => Change): Promise<Applied>;
+  transact(make: (tx: TTx) => Change | Promise<Change>): Promise<Applied>;
 
   /**
    * Reads events by their ids, or by id and time of receipt, in the same order; null for one that is not there. With

@@ -29,7 +29,17 @@ import type { UntakenAnswer } from "./waits.ts";
  * @typeParam TTx The commit or transaction of the store.
  * @category Handlers
  */
-export type CommitEffects<TTx = unknown> = (tx: TTx) => NotPromise;
+export type CommitEffects<TTx = unknown> = (tx: TTx) => EffectsResult<TTx>;
+
+/**
+ * Result of a function that writes in a transaction: a promise only if that is a transaction whose statements are
+ * answered later, as those of `postgres()` are. It is awaited before the commit.
+ *
+ * @typeParam TTx The commit or transaction of the store.
+ * @category Handlers
+ */
+export type EffectsResult<TTx> = TTx extends { query(...args: never[]): Promise<unknown> } ? unknown
+  : NotPromise;
 
 /**
  * Result of a function that must be synchronous: anything but a promise. It is not used.
@@ -623,6 +633,9 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
   /** Its room for what handlers add to the settlement of their event. */
   readonly room: SettlementRoom;
 
+  /** True if effects may be asynchronous: they are awaited before the commit, as with `postgres()`. */
+  readonly awaitsEffects: boolean;
+
   /** Time that it remembers done events, in milliseconds. */
   readonly retentionMs: number;
 
@@ -741,9 +754,9 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * assertEquals(app.db.prepare("select event from job").get()?.event, event);
    * ```
    */
-  transact<TResult extends NotPromise>(
+  transact<TResult extends EffectsResult<TTx>>(
     work: (tx: TTx, actions: TransactionActions) => TResult,
-  ): Promise<TResult>;
+  ): Promise<Awaited<TResult>>;
 
   /**
    * Returns when the longest-waiting due event became due: one read.

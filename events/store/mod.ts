@@ -35,6 +35,7 @@ export {
 } from "./stored_state.ts";
 export type {
   CommitEffects,
+  EffectsResult,
   EventStore,
   HandledPart,
   ListedStep,

@@ -78,12 +78,13 @@ export interface Database<TTx = unknown, TReader = unknown> {
    */
   check(): void;
   /**
-   * Writes a copy into a new file, while others use it: all that was committed before is in it. Undefined if the engine
-   * cannot.
+   * Writes a copy into a new file, while others use it: all that was committed before is in it. The copy is checked.
+   * Undefined if the engine cannot.
    *
    * @param path The path of the copy. Nothing is there yet.
+   * @returns The damage that the check has found; undefined if there is none.
    */
-  readonly backup?: ((path: string) => Promise<void>) | undefined;
+  readonly backup?: ((path: string) => Promise<string | undefined>) | undefined;
   /** Closes it, if it was opened here. */
   close(): void | Promise<void>;
 }
@@ -104,6 +105,15 @@ export interface ExistingDatabases {
    * @throws {Error} If it cannot be opened within 10 s. The message has no password.
    */
   open(place: string | undefined, create: boolean): Promise<Database>;
+  /**
+   * Makes the statements that make the tables of an app, for people whose app may not: they also give the user of the
+   * database's place the rights that the app needs. It opens nothing. Undefined if there are no such rights.
+   *
+   * @param place The place of the database, with the user of the app.
+   * @returns The statements, as a text that the database's own tool can run.
+   * @throws {NoDatabaseError} If the place is none that a database can be at.
+   */
+  readonly migrations?: ((place: string) => string) | undefined;
 }
 
 /** Thrown if there is no database at a place. */

@@ -25,7 +25,14 @@ import type { HeldLease } from "./_held_lease.ts";
 import type { Places } from "./concurrency_limit.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
 import { canBeKept, takeStep } from "./_steps.ts";
-import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
+import {
+  type EventHandler,
+  type HandlerContext,
+  ParkedError,
+  type WaitResult,
+  type WebhookEvent,
+} from "./event.ts";
+import { PLAN } from "./handler_plans.ts";
 import { type Answer, type AskOptions, checkQuestion } from "./questions.ts";
 import type { RetryPolicy } from "./retry_policy.ts";
 import { checkSleep, checkStep, ownName, type StepContext, type StepOptions } from "./step.ts";
@@ -124,11 +131,18 @@ export class HandlerRun {
   }
 
   /**
-   * Makes the context of the handler.
+   * Calls a handler with its context, see {@linkcode HandlerRun.run}.
    *
+   * @param handler The handler.
+   * @param event The event.
    * @param around The context that it adds to: what all handlers of the event share, or the context of a router.
    */
-  contextIn<TContext extends SharedContext>(around: TContext): HandlerContext {
+  handle(handler: EventHandler, event: WebhookEvent, around: SharedContext): Promise<void> {
+    const context = PLAN in handler ? this.#routersContext(around) : this.#contextIn(around);
+    return this.run(() => handler(event, context));
+  }
+
+  #contextIn(around: SharedContext): HandlerContext {
     const context: HandlerContext & { readonly [RUN]: HandlerRun } = {
       ...around,
       ...this.stepContext(),
@@ -142,6 +156,12 @@ export class HandlerRun {
       cancel: around.store.cancel,
     };
     return context;
+  }
+
+  /** Makes the context of a router, which only adds to it for its handlers. */
+  #routersContext(around: SharedContext): HandlerContext {
+    const context = { ...around, signal: this.limits.signal, [RUN]: this };
+    return context as SharedContext as HandlerContext;
   }
 
   /** Makes the part of the context that a step has as well. */
@@ -263,7 +283,7 @@ export class HandlerRun {
 
   /** The mutations that its commit takes; undefined for none. */
   get effects(): CommitEffects | undefined {
-    return committing(this.#effects);
+    return committing(this.#effects, this.#parts.store.awaitsEffects);
   }
 
   /** The changes of states that its commit takes; undefined for none. */
@@ -482,9 +502,8 @@ export class HandlerRun {
   }
 
   #checkRunning(doing: string): void {
-    for (const run of this.#withAround()) {
-      if (run.#hasEnded) throw new TypeError(`Cannot ${doing}: the handler has ended`);
-    }
+    if (this.#hasEnded) throw new TypeError(`Cannot ${doing}: the handler has ended`);
+    if (this.#around) this.#around.#checkRunning(doing);
   }
 }
 
@@ -498,8 +517,17 @@ export function runOf(context: HandlerContext): HandlerRun | undefined {
   return (context as { readonly [RUN]?: HandlerRun })[RUN];
 }
 
-/** Joins effects. Asynchronous ones are refused: what they add later would be lost. */
-function committing(effects: readonly CommitEffects[] | undefined): CommitEffects | undefined {
+/** Joins effects. Asynchronous ones are refused where nobody awaits them: what they add later would be lost. */
+function committing(
+  effects: readonly CommitEffects[] | undefined,
+  areAwaited: boolean,
+): CommitEffects | undefined {
+  if (effects && areAwaited) {
+    const inTurn = async (tx: unknown) => {
+      for (const each of effects) await each(tx);
+    };
+    return inTurn as unknown as CommitEffects;
+  }
   return effects && ((commit) => {
     for (const each of effects) {
       const result: unknown = each(commit);

@@ -95,7 +95,7 @@ async function transact(
   const recorded = recordEffects(reader.atomic(), keys.namespaces);
   let change: Change;
   try {
-    change = make(recorded.commit);
+    change = make(recorded.commit) as Change;
   } catch (error) {
     return { ok: false, why: "effects", error };
   }

@@ -1,5 +1,5 @@
 import type { Cell, CellKey, Engine } from "../engine.ts";
-import { behindAll, decodeCellKey, encodeCellKey } from "./_cell_key.ts";
+import { behindAll, decodeCellKey, encodeCellKey } from "../cell_key.ts";
 import type { Connection } from "./_connection.ts";
 
 /** A row with a cell. Sums have a total, and all others a value. */

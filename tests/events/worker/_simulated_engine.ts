@@ -15,6 +15,12 @@ interface SimulationOptions {
   readonly faultRate: number;
   /** Those who listen, of all processes. */
   readonly watchers: Set<() => void>;
+  /**
+   * Set if a call has no turns within it: it takes its whole time in its turn.
+   *
+   * @default {false}
+   */
+  readonly isWholeInTurn?: boolean;
 }
 
 /**
@@ -24,15 +30,15 @@ interface SimulationOptions {
 export function simulateEngine<TTx, TReader>(
   real: Engine<TTx, TReader>,
   simulation: Simulation,
-  { faultRate, watchers }: SimulationOptions,
+  { faultRate, watchers, isWholeInTurn = false }: SimulationOptions,
 ): SimulatedEngine<TTx, TReader> {
   let isCut = false;
 
   async function call<T>(execute: () => Promise<T>): Promise<T> {
     const attempted = () =>
       isCut ? Promise.resolve(never) : attempt(execute, simulation, faultRate);
-    await simulation.turn(() => Promise.resolve());
-    const answer = await attempted();
+    if (!isWholeInTurn) await simulation.turn(() => Promise.resolve());
+    const answer = await (isWholeInTurn ? simulation.turn(attempted) : attempted());
     return await (isCut ? never() : answer());
   }
 

@@ -116,8 +116,9 @@ export function testSimulated(
   missing?: string,
 ): void {
   for (const engine of SIMULATED) {
-    const { needs } = engine.kinds[0];
-    testWith(needs, `${name} [${engine.name}]`, () => simulate(engine, fn), missing);
+    const { needs, missing: unusable } = engine.kinds[0];
+    const reason = missing ?? unusable;
+    testWith(needs, `${name} [${engine.name}]`, () => simulate(engine, fn), reason);
   }
 }
 

@@ -28,7 +28,8 @@ function testPairs(
   for (const from of ENGINES) {
     for (const to of ENGINES.filter((each) => each !== from)) {
       const needs = [...from.kinds[0].needs, ...to.kinds[0].needs];
-      testWith(needs, `${name} [${from.name} to ${to.name}]`, () => fn(from, to));
+      const missing = from.kinds[0].missing ?? to.kinds[0].missing;
+      testWith(needs, `${name} [${from.name} to ${to.name}]`, () => fn(from, to), missing);
     }
   }
 }

@@ -32,10 +32,11 @@
 import type { EventStoreOptions } from "../../../../events/mod.ts";
 import type { EngineUnderTest, OpenedStore, StoreAddress } from "./_engine.ts";
 import { KV } from "./kv.ts";
+import { POSTGRES } from "./postgres.ts";
 import { SQLITE } from "./sqlite.ts";
 
 /** All engines. The names of their tests have theirs: `--filter sqlite`. */
-export const ENGINES: readonly EngineUnderTest[] = [KV, SQLITE];
+export const ENGINES: readonly EngineUnderTest[] = [KV, SQLITE, POSTGRES];
 
 /** Opens a store that another process has, of whichever engine. */
 export function openAt(

@@ -2,7 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import type { CommitEffects, EventStoreOptions } from "../../../../events/mod.ts";
 import { createEventStore } from "../../../../events/store/open_store.ts";
 import { openSqliteFile, type SqliteFile } from "../../../../events/store/sqlite/_file.ts";
-import { encodeCellKey } from "../../../../events/store/sqlite/_cell_key.ts";
+import { encodeCellKey } from "../../../../events/store/cell_key.ts";
 import { openSqliteEngine } from "../../../../events/store/sqlite/sqlite_engine.ts";
 import { openSimulatedSqlite } from "../../worker/_simulated_sqlite.ts";
 import { ON_DENO_2_5 } from "../../../_deno_version.ts";

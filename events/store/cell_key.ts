@@ -1,4 +1,4 @@
-import type { CellKey } from "../engine.ts";
+import type { CellKey } from "./engine.ts";
 
 const [BYTES, TEXT, NUMBER] = [1, 2, 3] as const;
 const encoder = new TextEncoder();

@@ -1,0 +1,175 @@
+import { ClosedError } from "../engine.ts";
+
+/** Longest time until a connection is there, in milliseconds. */
+const CONNECT_MS = 10_000;
+
+/** Time after which a connection that is idle shows that it is there: gateways forget it after some minutes. */
+const KEEP_ALIVE_MS = 60_000;
+
+/** Time in which a connection ends in order, in milliseconds: a server that does not answer does not end it. */
+const END_MS = 1_000;
+
+/** Codes of Postgres and of PgBouncer if no connection is left. */
+const NONE_LEFT: readonly unknown[] = ["53300", "08P01"];
+
+/** Settings of the connections, as `npm:pg` takes them. */
+export interface PgSettings {
+  readonly host?: string | undefined;
+  readonly port?: number | undefined;
+  readonly user?: string | undefined;
+  readonly password?: string | undefined;
+  readonly database?: string | undefined;
+  readonly ssl?: unknown;
+  /** Settings of the session, as a command line has them. */
+  readonly options?: string | undefined;
+}
+
+/** The parts of a client of `npm:pg` that are used. */
+export interface PgClient {
+  connect(): Promise<unknown>;
+  query(query: object): Promise<{ readonly rows: unknown[]; readonly rowCount: number | null }>;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "end", listener: () => void): unknown;
+  end(): Promise<void>;
+  readonly connection: { readonly stream: { destroy(): void } };
+}
+
+/** A connection, lent to one user at a time. */
+export interface Lent {
+  readonly client: PgClient;
+  /** Set once it cannot be used any more. */
+  isLost: boolean;
+  /** The reason, if the server has told one. */
+  lostBy?: unknown;
+}
+
+/**
+ * A bounded number of connections. They are opened when they are needed, and stay open. Not the pool of `npm:pg`: that
+ * one sets a timer each time that a connection is given back.
+ */
+export class Pool {
+  readonly #connect: () => PgClient;
+  readonly #max: number;
+  readonly #idle: Lent[] = [];
+  readonly #waiting: PromiseWithResolvers<Lent | undefined>[] = [];
+  readonly #ends = new Set<Promise<void>>();
+  /** Number of connections, also of those that are being opened. */
+  #open = 0;
+  readonly #connected = new Set<Lent>();
+  #isClosed = false;
+  readonly #closed = Promise.withResolvers<void>();
+
+  private constructor(connect: () => PgClient, max: number) {
+    this.#connect = connect;
+    this.#max = max;
+  }
+
+  /**
+   * Makes a pool for each of some numbers of connections.
+   *
+   * @param settings The settings of the client.
+   * @param numbers The largest numbers of connections.
+   * @returns The pools, which have no connection yet.
+   */
+  static async ofEach(settings: PgSettings, numbers: readonly number[]): Promise<Pool[]> {
+    const { default: { Client } } = await import("pg");
+    const options = {
+      ...{ application_name: "edge-base", sslnegotiation: "postgres", ...settings },
+      // Without a password the client would look for one in a file.
+      password: () => settings.password ?? "",
+      connectionTimeoutMillis: CONNECT_MS,
+      ...{ keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS },
+    };
+    const connect = () => new Client(options) as unknown as PgClient;
+    return numbers.map((max) => new Pool(connect, max));
+  }
+
+  /** Lends a connection. If the server has none left for another one, it is the next one that somebody gives back. */
+  async take(): Promise<Lent> {
+    for (let refused: { readonly error: unknown } | undefined;;) {
+      if (this.#isClosed) throw new ClosedError();
+      const idle = this.#idle.pop();
+      if (idle) return idle;
+      if (!refused && this.#open < this.#max) {
+        try {
+          return await this.#openOne();
+        } catch (error) {
+          if (!NONE_LEFT.includes((error as { code?: unknown }).code)) throw error;
+          refused = { error };
+          continue;
+        }
+      }
+      if (refused && this.#connected.size === 0) throw refused.error;
+      const waiting = Promise.withResolvers<Lent | undefined>();
+      this.#waiting.push(waiting);
+      const lent = await waiting.promise;
+      if (lent) return lent;
+    }
+  }
+
+  /** Takes a connection back. */
+  giveBack(lent: Lent): void {
+    if (lent.isLost || this.#isClosed) return this.#drop(lent);
+    const next = this.#waiting.shift();
+    if (next) return next.resolve(lent);
+    this.#idle.push(lent);
+  }
+
+  /** Closes it once all connections are given back. */
+  async close(): Promise<void> {
+    if (!this.#isClosed) {
+      this.#isClosed = true;
+      for (const lent of this.#idle.splice(0)) this.#drop(lent);
+      for (const { resolve } of this.#waiting.splice(0)) resolve(undefined);
+      this.#look();
+    }
+    await this.#closed.promise;
+    await Promise.all(this.#ends);
+  }
+
+  async #openOne(): Promise<Lent> {
+    // It throws if it may not read a variable of the environment.
+    const client = this.#connect();
+    this.#open++;
+    const lent: Lent = { client, isLost: false };
+    const lose = (error?: Error) => {
+      lent.isLost = true;
+      lent.lostBy ??= error;
+      const at = this.#idle.indexOf(lent);
+      if (at >= 0) this.#drop(this.#idle.splice(at, 1)[0]!);
+    };
+    client.on("error", lose);
+    client.on("end", lose);
+    try {
+      await client.connect();
+      this.#connected.add(lent);
+      return lent;
+    } catch (error) {
+      lent.isLost = true;
+      this.#drop(lent);
+      throw error;
+    }
+  }
+
+  #drop(lent: Lent): void {
+    const { client, isLost } = lent;
+    this.#open--;
+    this.#connected.delete(lent);
+    const destroy = () => client.connection.stream.destroy();
+    const timer = setTimeout(destroy, END_MS);
+    const end = client.end().catch(() => {});
+    if (isLost) destroy();
+    this.#ends.add(end);
+    void end.then(() => {
+      clearTimeout(timer);
+      this.#ends.delete(end);
+    });
+    // One of those who wait may open another one.
+    for (const { resolve } of this.#waiting.splice(0)) resolve(undefined);
+    this.#look();
+  }
+
+  #look(): void {
+    if (this.#isClosed && this.#open === 0) this.#closed.resolve();
+  }
+}

@@ -1,0 +1,207 @@
+import type { Bytes, Stored, Unreadable, Version } from "../engine.ts";
+import { type EventRecord, type EventRef, isEventRecord } from "../event_record.ts";
+import { bytesArray, numberArray, textArray, utf8Array } from "./_arrays.ts";
+import { keyText, shownText, textOfKey } from "./_texts.ts";
+
+/** The columns of an event that the engine works with. Ids and keys are encoded, see `_texts.ts`. */
+export interface EventRow {
+  readonly seq: number;
+  readonly id: string;
+  readonly received_at: number;
+  readonly own_due_at: number | null;
+  readonly other_due_at: number | null;
+  readonly due_at: number | null;
+  readonly group_key: string | null;
+  readonly position: number | null;
+  readonly payload: string | null;
+  readonly forget_at: number | null;
+  readonly version: Version;
+  readonly record: Bytes;
+}
+
+/** The columns, for a query. */
+export const COLUMNS = [
+  ...["seq", "id", "received_at", "own_due_at", "other_due_at", "due_at", "group_key"],
+  ...["position", "payload", "forget_at", "version", "record"],
+].join(", ");
+
+/** Events that are written: what becomes of their rows, except for their payloads. */
+export interface EventWrite {
+  readonly record: EventRecord;
+  readonly version: Version;
+  readonly own_due_at: number | null;
+  readonly other_due_at: number | null;
+  readonly group_key: string | null;
+  readonly position: number | null;
+  readonly payload: string | null;
+  readonly forget_at: number | null;
+}
+
+/** A column, its type, and its values in rows that are written. */
+type Column = readonly [
+  name: string,
+  type: "text" | "bytea" | "float8",
+  values: (rows: readonly EventWrite[]) => Bytes,
+];
+
+const texts = (name: string, of: (row: EventWrite) => string | null): Column => [
+  ...[name, "text", (rows: readonly EventWrite[]) => textArray(rows.map(of))] as const,
+];
+
+const numbers = (name: string, of: (row: EventWrite) => number | null | undefined): Column => [
+  ...[
+    name,
+    "float8",
+    (rows: readonly EventWrite[]) => numberArray(rows.map((row) => of(row) ?? null)),
+  ] as const,
+];
+
+/** The columns that any change of an event may change. */
+const CHANGING: readonly Column[] = [
+  texts("state", ({ record }) => record.state),
+  numbers("own_due_at", ({ own_due_at }) => own_due_at),
+  numbers("settled_at", ({ record }) => record.settledAt),
+  numbers("forget_at", ({ forget_at }) => forget_at),
+  texts("version", ({ version }) => version),
+  numbers("attempts", ({ record }) => record.attempt),
+  texts("outcome", ({ record }) => record.outcome ?? null),
+  texts("error", ({ record }) => shownText(record.attempts.at(-1)?.error)),
+  ["record", "bytea", (rows) => utf8Array(rows.map(({ record }) => JSON.stringify(record)))],
+];
+
+/** The other ones, without the id and the payload. */
+const OTHERS: readonly Column[] = [
+  numbers("received_at", ({ record }) => record.receivedAt),
+  numbers("other_due_at", ({ other_due_at }) => other_due_at),
+  texts("group_key", ({ group_key }) => group_key),
+  numbers("position", ({ position }) => position),
+  texts("payload", ({ payload }) => payload),
+  texts("type", ({ record }) => shownText(record.type)),
+  texts("action", ({ record }) => shownText(record.action)),
+  texts("source", ({ record }) => shownText(record.source)),
+  texts("intake", ({ record }) => shownText(record.intake)),
+  texts("repository", ({ record }) => shownText(record.repository?.fullName)),
+  numbers("chat", ({ record }) => record.chat?.id),
+  texts("ordering_key", ({ record }) => shownText(record.orderingKey ?? undefined)),
+];
+
+const ALL: readonly Column[] = [...CHANGING, ...OTHERS];
+
+const nameOf = ([name]: Column) => name;
+
+/** Makes the arrays that rows come from, as `unnest` takes them, from a parameter on. */
+function unnest(columns: readonly Column[], from: number): string {
+  return columns.map(([, type], i) => `$${from + i}::${type}[]`).join(", ");
+}
+
+const INSERTED = ["id", "body", ...ALL.map(nameOf)];
+
+/** Adds events. One whose id an event has is left out, unless that is forgotten. Returns the ids that were added. */
+export const INSERT_EVENTS = `insert into @event as known (${INSERTED})
+  select * from unnest($2::text[], $3::bytea[], ${unnest(ALL, 4)})
+  on conflict (id) do update set ${INSERTED.map((name) => `${name} = excluded.${name}`)}
+  where known.forget_at <= $1 returning id`;
+
+/** Values of {@linkcode INSERT_EVENTS}. */
+export function insertedValues(
+  now: number,
+  rows: readonly (EventWrite & { readonly body: Bytes | null })[],
+): (number | Bytes)[] {
+  return [
+    now,
+    textArray(rows.map(({ record }) => keyText(record.id))),
+    bytesArray(rows.map(({ body }) => body)),
+    ...ALL.map(([, , values]) => values(rows)),
+  ];
+}
+
+/** Changes events whose rows are locked, by their numbers. The payload in a row goes if it is among the second ones. */
+export const UPDATE_EVENTS = `update @event as known
+  set ${ALL.map(([name]) => `${name} = changed.${name}`)},
+    body = case when known.seq = any($2::float8[]) then null else known.body end
+  from unnest($1::float8[], ${unnest(ALL, 3)}) as changed (seq, ${ALL.map(nameOf)})
+  where known.seq = changed.seq::bigint`;
+
+/** Values of {@linkcode UPDATE_EVENTS}. */
+export function updatedValues(
+  rows: readonly (EventWrite & { readonly seq: number })[],
+  withoutBody: readonly number[],
+): Bytes[] {
+  return [
+    ...[numberArray(rows.map(({ seq }) => seq)), numberArray(withoutBody)],
+    ...ALL.map(([, , values]) => values(rows)),
+  ];
+}
+
+/** A change of an event that is in no group, and has its payload in its row. */
+export interface LoneWrite extends EventWrite {
+  /** The version that it must have. */
+  readonly expected: Version;
+  /** The time at which it must be due, by which it was found; null if it does not matter. */
+  readonly via: number | null;
+}
+
+/**
+ * Changes events that are in no group and have their payloads in their rows, if they have the versions that they must
+ * have. Returns the ids of those that were changed. The rows are locked in the order of their ids, so that no two of these
+ * statements wait for each other.
+ */
+export const UPDATE_LONE_EVENTS = `with changed as materialized (
+    select * from unnest($1::text[], $2::text[], $3::float8[], $4::float8[], ${unnest(CHANGING, 5)})
+      as changed (id, expected, via, has_payload, ${CHANGING.map(([name]) => `new_${name}`)})
+  ), locked as materialized (
+    select seq from @event where id = any($1::text[]) order by id for update
+  )
+  update @event as known
+  set ${CHANGING.map(([name]) => `${name} = changed.new_${name}`)},
+    other_due_at = case when other_due_at <= changed.via then null else other_due_at end,
+    body = case when has_payload = 0 then null else known.body end
+  from changed, (select count(*) from locked) as all_locked
+  where known.id = changed.id and version = changed.expected and payload is null and group_key is null
+    and (changed.via is null or changed.via in (own_due_at, other_due_at))
+  returning known.id`;
+
+/** Values of {@linkcode UPDATE_LONE_EVENTS}. */
+export function loneValues(rows: readonly LoneWrite[]): Bytes[] {
+  return [
+    textArray(rows.map(({ record }) => keyText(record.id))),
+    textArray(rows.map(({ expected }) => expected)),
+    numberArray(rows.map(({ via }) => via)),
+    numberArray(rows.map(({ record }) => record.payload ? 1 : 0)),
+    ...CHANGING.map(([, , values]) => values(rows)),
+  ];
+}
+
+/** Finds the time at which an event is forgotten. */
+export function forgetAt({ state }: EventRecord, now: number, forMs?: number): number | null {
+  return state === "done" && forMs !== undefined ? now + forMs : null;
+}
+
+/** Checks for a done event that is remembered no longer, and is not deleted yet. */
+export function isForgotten({ forget_at }: Pick<EventRow, "forget_at">, now: number): boolean {
+  return forget_at !== null && forget_at <= now;
+}
+
+/** Reads the event of a row. */
+export function eventOf(row: EventRow): Stored | Unreadable {
+  const { version } = row;
+  const record = recordIn(row.record);
+  return record ? { record, version } : { ...refOf(row), version };
+}
+
+export function refOf(
+  { id, received_at: receivedAt }: Pick<EventRow, "id" | "received_at">,
+): EventRef {
+  return { id: textOfKey(id), receivedAt };
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+function recordIn(bytes: Bytes): EventRecord | undefined {
+  try {
+    const record: unknown = JSON.parse(decoder.decode(bytes));
+    return isEventRecord(record) ? record : undefined;
+  } catch {
+    return undefined;
+  }
+}
