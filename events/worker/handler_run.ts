@@ -362,11 +362,11 @@ export class HandlerRun {
   }
 
   /** Sends a question as a step, and waits for its answer. */
-  async #ask<TValue>(
+  async #ask<TValue, TSent>(
     name: string,
-    send: (name: string, context: StepContext) => unknown,
+    send: (name: string, context: StepContext) => TSent | Promise<TSent>,
     options: AskOptions = {},
-  ): Promise<Answer<TValue>> {
+  ): Promise<Answer<TValue, TSent>> {
     this.#checkWaiting();
     checkQuestion(name, send, options);
     const { by, timeoutMs = DEFAULT_TIMEOUT_MS, unknown = "repeat" } = options;
@@ -381,7 +381,7 @@ export class HandlerRun {
       // What cannot be kept is not needed to wait.
       return canBeKept(sent) ? sent : undefined;
     };
-    const sent = await this.#step(name, sending, { unknown }, cells);
+    const sent = await this.#step(name, sending, { unknown }, cells) as TSent | undefined;
     const result = await this.#waitFor<Answered>(waitNameOf(own), { timeoutMs });
     if (result.timedOut) return { value: undefined, by: undefined, timedOut: true, sent };
     const { value, by: sender } = result.value ?? {};
