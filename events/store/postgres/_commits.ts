@@ -36,6 +36,9 @@ import { AgainError, PART_BYTES, WorkingSet } from "./_working_set.ts";
 /** The number of tries of a transaction that meets others. */
 const MAX_TRIES = 20;
 
+/** Time after which a lease may have been renewed while its change has waited for a connection, in milliseconds. */
+const WAITED_MS = 50;
+
 /** A change, and the version of what it writes. */
 interface Making {
   readonly change: Change;
@@ -277,13 +280,19 @@ export class Commits {
     make: (tx: PostgresTx) => Change | Promise<Change>,
     known?: Change,
   ): Promise<Applied> {
+    const start = performance.now();
+    let waitedMs = 0;
+    const checkTurn = () => {
+      waitedMs = performance.now() - start;
+      if (known && hasNoTurn(known, waitedMs)) throw new NoTurnError(LATE);
+    };
     try {
       return await this.#again(() =>
         this.#db.transaction(async (tx) => {
-          if (known) await this.#checkBefore(tx, known);
+          if (known) await this.#checkBefore(tx, known, waitedMs);
           const change = await HandlersTransaction.call(tx, make);
           return await this.#makeLast(tx, change);
-        }, { isHandlers: true })
+        }, { isHandlers: true, checkTurn })
       );
     } catch (error) {
       if (error instanceof RefusedError) return error.refused;
@@ -294,11 +303,12 @@ export class Commits {
   }
 
   /** Refuses a change before its effects are called, if it would be refused after them anyway. */
-  async #checkBefore(tx: Transaction, change: Change): Promise<void> {
+  async #checkBefore(tx: Transaction, change: Change, waitedMs: number): Promise<void> {
     const needs = needsOf([change], noneMet());
     const set = await WorkingSet.read(tx, needs, { now: this.#now(), isLocking: false });
-    // Only while they run may the event change.
-    const refused = new ChangeMaking(set, { ...change, turn: undefined }, "", new Set()).check();
+    // Only while it waits, or its effects run, may the event change.
+    const turn = waitedMs > WAITED_MS ? change.turn : undefined;
+    const refused = new ChangeMaking(set, { ...change, turn }, "", new Set()).check();
     if (refused) throw new RefusedError(refused);
   }
 
