@@ -40,7 +40,8 @@ export async function openOn(
   const setup = hasSetup ? (tx: PostgresTx) => tx.query(TABLE) : undefined;
   const store = postgres({ setup, connections });
   const retry = { minDelayMs: 100, maxDelayMs: 200, maxAttempts: 1_000 };
-  const bot = defineApp({ name: "bot", platform: forge(), store, worker: { retry } });
+  const worker = { retry, leaseMs: 4_000 };
+  const bot = defineApp({ name: "bot", platform: forge(), store, worker });
   bot.onAny(({ deliveryId }, { settleWith }) => {
     settleWith(async (tx) => {
       await effects?.(tx, deliveryId!);

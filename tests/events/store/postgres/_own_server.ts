@@ -33,7 +33,7 @@ export class OwnPostgres implements AsyncDisposable {
   url = "";
   /** Its own URL. */
   direct = "";
-  readonly port = freePort();
+  port = freePort();
   readonly user: User;
   readonly folder: string;
   readonly #poolerPort = freePort();
@@ -79,6 +79,14 @@ export class OwnPostgres implements AsyncDisposable {
   /** Stops and starts it. */
   async restart(mode: keyof typeof SIGNALS): Promise<void> {
     await this.stop(mode);
+    await this.start();
+  }
+
+  /** Makes a standby the server of a port. */
+  async promote(port: number): Promise<void> {
+    await this.sql("select pg_promote()");
+    await this.stop("fast");
+    this.port = port;
     await this.start();
   }
 
@@ -137,6 +145,15 @@ export async function sqlAt<T = Record<string, unknown>>(
 async function copyTemplate(folder: string, user: User): Promise<void> {
   const { folder: shared } = await sharedPostgres();
   await copyDatabase(`${shared}/template`, `${folder}/data`, user);
+}
+
+/** Runs a program to its end, as the owner of a server. */
+export async function runTo(program: string, args: string[], user: User): Promise<void> {
+  const { success, stderr } = await new Deno.Command(program, {
+    ...user,
+    ...{ args, cwd: "/", stdin: "null", stdout: "null", stderr: "piped" },
+  }).output();
+  if (!success) throw new Error(new TextDecoder().decode(stderr));
 }
 
 const ended = (pid: number) => until(() => !isRunning(pid));

@@ -20,7 +20,8 @@ const SETTINGS = ["fsync=off", "full_page_writes=off", "max_connections=300"];
 /** Finds the programs of the newest server, if one is installed and may be run. */
 export function postgresPath(): string | undefined {
   const onPath = findProgram("initdb", ...versions());
-  return onPath?.slice(0, -"/initdb".length);
+  // One on the path may be a link to it, without the other programs beside it.
+  return onPath && Deno.realPathSync(onPath).slice(0, -"/initdb".length);
 }
 
 function versions(): string[] {
