@@ -90,7 +90,7 @@ export async function endWithTests(folder: string): Promise<void> {
 }
 
 /** Makes an empty database in a folder. */
-async function initDatabase(data: string, user: User): Promise<void> {
+export async function initDatabase(data: string, user: User): Promise<void> {
   const { success } = await new Deno.Command(`${postgresPath()}/initdb`, {
     ...user,
     args: ["-D", data, "-U", "tests", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
