@@ -53,9 +53,12 @@ export async function openOn(
   return Object.assign(app, {
     records,
     /** Sends a delivery. Returns the status of the answer, and its time. */
-    async deliver(id: string): Promise<{ readonly status: number; readonly ms: number }> {
+    async deliver(
+      id: string,
+      payload = "{}",
+    ): Promise<{ readonly status: number; readonly ms: number }> {
       const start = performance.now();
-      const request = forgeDelivery("{}", { "X-Forge-Delivery": id });
+      const request = forgeDelivery(payload, { "X-Forge-Delivery": id });
       const { status, headers, body } = await app.fetch(
         new Request("http://localhost/webhook", request),
       );

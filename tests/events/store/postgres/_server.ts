@@ -109,16 +109,19 @@ export async function copyDatabase(from: string, to: string, user: User): Promis
 export async function startServer(
   folder: string,
   user: User,
-  { settings = SETTINGS, port = freePort() }: {
+  { settings = SETTINGS, port = freePort(), before = [] }: {
     readonly settings?: readonly string[] | undefined;
     readonly port?: number;
+    /** A command that becomes the server, and its user. */
+    readonly before?: readonly string[];
   } = {},
 ): Promise<{ readonly url: string; readonly port: number; readonly pid: number }> {
   const pid = await inBackground('exec "$@"', [
+    ...before,
     ...[`${postgresPath()}/postgres`, "-D", `${folder}/data`, "-p", String(port)],
     ...["-k", folder, "-h", "127.0.0.1"],
     ...settings.flatMap((setting) => ["-c", setting]),
-  ], user);
+  ], before.length === 0 ? user : {});
   await until(() => listens(port));
   return { url: `postgres://tests@127.0.0.1:${port}/postgres`, port, pid };
 }

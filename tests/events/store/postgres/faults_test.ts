@@ -9,12 +9,17 @@ import type { LogRecord } from "../../../../mod.ts";
 import { ANSWERED_WITHIN_MS } from "../../../apps/_deliver.ts";
 import { claimOne, delivery } from "../_events.ts";
 import { handled, openOn, testServer } from "./_faulty_app.ts";
-import type { OwnPostgres } from "./_own_server.ts";
+import { POSTGRES } from "../engines/postgres.ts";
+import { type OwnPostgres, sqlAt } from "./_own_server.ts";
 
 type FaultyApp = Awaited<ReturnType<typeof openOn>>;
 
 /** Longest wait for an app to go on, once it can. */
 const SOON_MS = 20_000;
+
+/** Reason to skip a test that mounts a disk; undefined if it may. */
+const CANNOT_MOUNT = POSTGRES.kinds[0].missing ??
+  (Deno.build.os === "linux" && Deno.uid() === 0 ? undefined : "needs to mount a disk");
 
 /** Makes a role that is no administrator, which may make schemas. Returns the URL with it. */
 async function withRole(server: OwnPostgres, settings = ""): Promise<string> {
@@ -308,4 +313,35 @@ testServer(
     assertEquals((await second.deliver("d3")).status, 200);
     await assertHandled(server, ["d1", "d2", "d3"]);
   },
+);
+
+testServer(
+  "a full disk is 503, and the app goes on once there is space",
+  async (server) => {
+    await server.sql(`create tablespace small location '${server.disk}'`);
+    await server.sql("create database small tablespace small");
+    const url = server.url.replace("/postgres", "/small");
+    await using app = await openOn(url);
+    assertEquals((await app.deliver("d1")).status, 200);
+    const body = JSON.stringify({ text: "x".repeat(500_000) });
+    const ids: string[] = [];
+    await until(async () => {
+      const id = crypto.randomUUID();
+      const { status } = await app.deliver(id, body);
+      if (status === 200) ids.push(id);
+      return status === 503;
+    }, SOON_MS);
+    assertMatch(reasons(app.records), /No space left on device/);
+    await server.growDisk();
+    await until(async () => (await app.deliver("later", body)).status === 200, SOON_MS);
+    await until(async () => {
+      const [row] = await sqlAt(
+        server.direct.replace("/postgres", "/small"),
+        "select count(*)::int as n from handled",
+      );
+      return row!.n === ids.length + 2;
+    }, SOON_MS);
+  },
+  { hasSmallDisk: true },
+  CANNOT_MOUNT,
 );
