@@ -360,6 +360,8 @@ const COMMANDS = {
     example: "events backup --store sqlite:./data/my-bot.db ./my-bot-backup.db",
     details: [
       "All that the app has answered before the copy begins is in it. A file that exists is not written over.",
+      "The copy is checked (pragma integrity_check). If it is damaged, it is left under another name, which is " +
+      "told, and the exit code is 1.",
       "To restore, stop the app, put the copy in the place of its file, delete the files beside it whose names " +
       "end in -wal and -shm, and start the app.",
       "The copy contains payloads: protect it as well as the database. No other database has such a copy: of a " +

@@ -70,7 +70,7 @@ export async function handleAll(
   await Promise.all(unfinished.map(async ({ key, handler, retry, limit }) => {
     const run = around.partOf(key, limits.of(key, retry));
     try {
-      await run.run(() => handler(event, run.contextIn(context)));
+      await run.handle(handler, event, context);
       // The last one is noted by the event's settlement, which saves a commit.
       if (running > 1 || failures.length > 0) await run.note();
       else run.handOver();
@@ -152,6 +152,15 @@ function failureOf(key: string, error: unknown, { retries, limits }: HandlerRun)
   return { key, error, retries: isOver ? [] : retries ?? [limits.retry] };
 }
 
+/** A handler that runs. */
+interface RunningHandler {
+  readonly key: string;
+  /** Its limit, in milliseconds. */
+  readonly ms: number;
+  /** The timeout of its own signal, if it has one. */
+  timeout?: Timeout;
+}
+
 /**
  * The time limits of an event's handlers. The attempt has the longest limit among them, and a handler
  * with a shorter one has its own signal. A handler that is alone may be a router, whose handlers have limits
@@ -161,9 +170,7 @@ class HandlerLimits {
   readonly #context: HandlerContext;
   readonly #around: RunLimits;
   readonly #startedAt = performance.now();
-  /** The limits of the handlers that run, in milliseconds, by their keys. */
-  readonly #running = new Map<string, number>();
-  readonly #timeouts = new Map<string, Timeout>();
+  #running: readonly RunningHandler[];
   readonly #isAlone: boolean;
   /** The limit of the attempt, in milliseconds. */
   #longest: number;
@@ -176,51 +183,58 @@ class HandlerLimits {
     this.#context = context;
     this.#around = limits;
     const { limit, limitMs } = limits;
-    for (const { key, timeoutMs = limitMs } of handlers) this.#running.set(key, timeoutMs);
+    this.#running = handlers.map(({ key, timeoutMs: ms = limitMs }) => ({ key, ms }));
     this.#isAlone = handlers.length === 1;
     this.#longest = this.#longestNow;
     if (this.#longest !== limitMs) limit?.set(this.#longest);
-    limit?.nameBy(() => this.#running.keys());
+    limit?.nameBy(() => this.#running.map(({ key }) => key));
   }
 
   /** Makes the signal, the limit and the policy of a handler that starts. */
   of(key: string, ownRetry: RetryPolicy | undefined): RunLimits {
     const { signal } = this.#context;
     const { limit } = this.#around;
-    const limitMs = this.#running.get(key)!;
+    const running = this.#of(key);
+    const { ms: limitMs } = running;
     const retry = mergedPolicy(ownRetry, this.#around.retry);
     const { places } = this.#around;
     if (this.#isAlone) return { signal, limit, limitMs, retry, places };
     const isShorter = limit && limitMs < this.#longest;
-    const own = isShorter ? this.#signalAfter(limit, key, limitMs) : signal;
+    const own = isShorter ? this.#signalAfter(limit, running) : signal;
     return { signal: own, limit: undefined, limitMs, retry, places };
   }
 
-  #signalAfter(limit: TimeLimit, key: string, ms: number): AbortSignal {
+  #of(key: string): RunningHandler {
+    return this.#running.find((each) => each.key === key)!;
+  }
+
+  #signalAfter(limit: TimeLimit, running: RunningHandler): AbortSignal {
+    const { key, ms } = running;
     const { signal, log } = this.#context;
     const own = new AbortController();
-    const timeout = limit.start(ms, () => {
+    running.timeout = limit.start(ms, () => {
       writeLog(log, "error", "handler still running", { handler: key, timeoutMs: ms });
       own.abort(new Error(`The handler has reached its time limit of ${ms} ms`));
     });
-    this.#timeouts.set(key, timeout);
     return AbortSignal.any([signal, own.signal]);
   }
 
   /** Notes that a handler has ended: the attempt must not wait for its limit any more, nor end by it. */
   end(key: string): void {
-    this.#timeouts.get(key)?.cancel();
-    this.#running.delete(key);
+    const ended = this.#of(key);
+    ended.timeout?.cancel();
+    this.#running = this.#running.filter((each) => each !== ended);
     const longest = this.#longestNow;
     if (longest === this.#longest) return;
     this.#longest = longest;
-    for (const [key, ms] of this.#running) if (ms === longest) this.#timeouts.get(key)?.cancel();
+    for (const { ms, timeout } of this.#running) if (ms === longest) timeout?.cancel();
     const inMs = Math.max(0, this.#startedAt + longest - performance.now());
     this.#around.limit?.set(longest, inMs);
   }
 
   get #longestNow(): number {
-    return this.#running.size === 0 ? this.#around.limitMs : Math.max(...this.#running.values());
+    if (this.#running.length === 0) return this.#around.limitMs;
+    return Math.max(...this.#running.map(({ ms }) => ms));
   }
 }
 

@@ -330,6 +330,10 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
   implements EventRouter<TEvents, TContext> {
   readonly #routes: Route[] = [];
   readonly #keys = new Set<string>();
+  /** The events that there are handlers for by name: `on(push)`. */
+  readonly #events = new Set<string>();
+  /** The handlers of events, by the names that lead to them. */
+  readonly #found = new Map<string, readonly RoutedHandler[]>();
   /** Plans of the handlers that are routers. */
   readonly #inner: HandlerPlan[] = [];
   #isLimited = false;
@@ -414,10 +418,17 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
   }
 
   /** Finds the handlers of an event, with their keys. */
-  #named(event: Pick<NamedEvent, "type" | "action">): RoutedHandler[] {
-    const own = namesOf(event).map((name) => `on(${name})`);
-    const isNamed = this.#routes.some(({ events }) => own.some((each) => events.has(each)));
-    const wanted = isNamed ? [...own, "onAny"] : ["onAny", "onOther"];
+  #named(event: Pick<NamedEvent, "type" | "action">): readonly RoutedHandler[] {
+    const own = namesOf(event).map((name) => `on(${name})`).filter((on) => this.#events.has(on));
+    const wanted = own.length > 0 ? [...own, "onAny"] : ["onAny", "onOther"];
+    const names = wanted.join();
+    const found = this.#found.get(names) ?? this.#find(wanted);
+    this.#found.set(names, found);
+    return found;
+  }
+
+  /** Finds the handlers that are registered for one of several names. The first name counts. */
+  #find(wanted: readonly string[]): RoutedHandler[] {
     return this.#routes.flatMap((route) => {
       const { id, events, ...handler } = route;
       const match = wanted.find((each) => events.has(each));
@@ -478,6 +489,8 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
     if (plan) this.#inner.push(plan);
     if (limit) this.#isLimited = true;
     for (const key of keys) this.#keys.add(key);
+    for (const each of events) this.#events.add(each);
+    this.#found.clear();
     return this;
   }
 }

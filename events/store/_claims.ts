@@ -253,7 +253,8 @@ export class Claims {
       ? await readyBatch(engine, open, now, options.handlersOf)
       : open;
     if (ready.dueAt !== null && ready.dueAt > now) {
-      options.hasLeft ||= !await this.#put({ before: event, after: () => ready, via: due });
+      const isMoved = await this.#put({ before: event, after: () => ready, via: due });
+      options.hasLeft ||= !isMoved;
       return null;
     }
     const claimed = { due, event, end };

@@ -109,7 +109,7 @@ export function leaseOperations<TTx>(
   }
 
   /** Settles an event as done or dead. */
-  async function isSettledAs(
+  function isSettledAs(
     lease: Lease,
     after: EventRecord,
     added: CompleteOptions<TTx>,
@@ -118,12 +118,12 @@ export function leaseOperations<TTx>(
     // A cancelled event has no effects, emits nothing and wakes nobody.
     const isRich = after.state === "done" && (kept.isOn || hasAdded(added));
     return isRich
-      ? await isCompleted(lease, after, added, results)
-      : await isSettled(lease, after, { withinMs: added.withinMs, cells: results });
+      ? isCompleted(lease, after, added, results)
+      : isSettled(lease, after, { withinMs: added.withinMs, cells: results });
   }
 
   /** Settles an event as done or dead, and deletes the results of the steps of a done one: with it if they fit. */
-  async function isEnded(
+  async function isEndedWithSteps(
     lease: Lease,
     after: EventRecord,
     added: CompleteOptions<TTx>,
@@ -135,7 +135,7 @@ export function leaseOperations<TTx>(
       if (!isTooLarge(error)) throw error;
     }
     const isDone = await isSettledAs(lease, after, added);
-    if (isDone && after.state === "done" && after.steps) void deleteResults(core, after);
+    if (isDone && after.state === "done") void deleteResults(core, after);
     return isDone;
   }
 
@@ -173,7 +173,10 @@ export function leaseOperations<TTx>(
     },
 
     complete(lease, options = {}) {
-      return isEnded(lease, completed(lease.record, engine.now(), options.outcome), options);
+      const after = completed(lease.record, engine.now(), options.outcome);
+      return after.steps
+        ? isEndedWithSteps(lease, after, options)
+        : isSettledAs(lease, after, options);
     },
 
     retry(lease, delayMs, error, { reason, reports } = {}) {

@@ -65,6 +65,37 @@ export async function checkDatabaseFile(
   throw new NoDatabaseError(`There is no ${what} in the file ${shown}`);
 }
 
+/** The kind of files that are a SQLite store: "edge" in ASCII, as the header of a SQLite file has it. */
+export const APPLICATION_ID = 0x65646765;
+
+/** Longest wait for another program that has locked the file, in milliseconds. */
+const LOCKED_MS = 1_000;
+
+/**
+ * Checks whether the file at a path is that of a SQLite store. SQLite itself looks, since closing the file in any other
+ * way drops the locks that the process has on it for a KV.
+ *
+ * @param path The path.
+ * @returns True if it is; false for any other file, for none, and for one that cannot be read.
+ */
+export async function isSqliteStore(path: string): Promise<boolean> {
+  try {
+    if ((await Deno.stat(path)).size === 0) return false;
+    const hasLog = await Deno.stat(`${path}-wal`).then(() => true, () => false);
+    const { DatabaseSync } = await import("node:sqlite");
+    // One that may write empties a log when it closes the file, and one that only reads leaves a log.
+    const db = new DatabaseSync(path, { readOnly: hasLog });
+    try {
+      db.exec(`pragma busy_timeout = ${LOCKED_MS}`);
+      return db.prepare("pragma application_id").get()?.application_id === APPLICATION_ID;
+    } finally {
+      db.close();
+    }
+  } catch {
+    return false;
+  }
+}
+
 async function readHeader(path: string): Promise<string> {
   if (!(await Deno.stat(path)).isFile) return "";
   // Node 20, which has no `using`, loads this file.

@@ -138,9 +138,9 @@ function tellingEngine<TTx>(
       else if (time < Infinity) listener.onDueLater?.(time);
     }
   }
-  async function telling(make: () => Promise<Applied>, changeOf: () => Change): Promise<Applied> {
+  async function telling(applying: Promise<Applied>, changeOf: () => Change): Promise<Applied> {
     try {
-      const applied = await make();
+      const applied = await applying;
       if (applied.ok && listeners.size > 0) tell(firstDueBy(changeOf(), applied, engine.now()));
       return applied;
     } catch (error) {
@@ -151,16 +151,16 @@ function tellingEngine<TTx>(
   }
   return {
     ...engine,
-    apply: (change) => telling(() => engine.apply(change), () => change as Change),
+    apply: (change) => telling(engine.apply(change), () => change as Change),
     transact(make) {
       let change: Change = { urgency: "work" };
       // The last call counts.
       const noting = (made: Change) => change = made;
-      return telling(() =>
-        engine.transact((tx) => {
-          const made = make(tx);
-          return made instanceof Promise ? made.then(noting) : noting(made);
-        }), () => change);
+      const making = engine.transact((tx) => {
+        const made = make(tx);
+        return made instanceof Promise ? made.then(noting) : noting(made);
+      });
+      return telling(making, () => change);
     },
     async tidy(what) {
       const tidied = await engine.tidy(what);

@@ -78,12 +78,13 @@ export interface Database<TTx = unknown, TReader = unknown> {
    */
   check(): void;
   /**
-   * Writes a copy into a new file, while others use it: all that was committed before is in it. Undefined if the engine
-   * cannot.
+   * Writes a copy into a new file, while others use it: all that was committed before is in it. The copy is checked.
+   * Undefined if the engine cannot.
    *
    * @param path The path of the copy. Nothing is there yet.
+   * @returns The damage that the check has found; undefined if there is none.
    */
-  readonly backup?: ((path: string) => Promise<void>) | undefined;
+  readonly backup?: ((path: string) => Promise<string | undefined>) | undefined;
   /** Closes it, if it was opened here. */
   close(): void | Promise<void>;
 }

@@ -135,18 +135,19 @@ export class HeldLease {
   keep(): void {
     if (this.#isEnded) return;
     const renewalMs = this.#leaseMs * RENEWAL;
-    const remainingMs = this.#until - performance.now();
+    const now = performance.now();
+    const remainingMs = this.#until - now;
     const isShort = remainingMs > 0 && remainingMs < renewalMs;
-    this.#tickAt = performance.now() + (isShort ? remainingMs : renewalMs);
+    this.#tickAt = now + (isShort ? remainingMs : renewalMs);
     this.#timeout = (isShort ? new Timeouts(remainingMs) : this.#renewals).start(this.#tick);
   }
 
   /** Stops renewing it. Resolves once no change of it is under way. */
-  async end(): Promise<void> {
+  end(): Promise<unknown> {
     this.#isEnded = true;
     this.#timeout?.cancel();
     this.#wake?.();
-    await this.#changes;
+    return this.#changes;
   }
 
   /** Ends the lease because another worker has it or may take it now. */
@@ -190,14 +191,17 @@ export class HeldLease {
   }
 
   async #changed(action: (lease: Lease) => Promise<Lease | null>): Promise<Lease | null> {
-    return await action(this.#lease) ?? await this.#recovered(action);
+    const changed = await action(this.#lease);
+    if (changed) return changed;
+    const lease = await this.#found();
+    return lease && await action(lease);
   }
 
-  async #recovered(action: (lease: Lease) => Promise<Lease | null>): Promise<Lease | null> {
+  /** Reads the lease with the version that it has now; null if it is lost. */
+  async #found(): Promise<Lease | null> {
     const lease = await this.#store.recover(this.#lease);
-    if (!lease) return null;
-    this.#lookForCancel(lease);
-    return await action(lease);
+    if (lease) this.#lookForCancel(lease);
+    return lease;
   }
 
   #lookForCancel({ record }: Lease): void {
@@ -216,8 +220,12 @@ export class HeldLease {
 
   async #settle(action: (lease: Lease) => Promise<boolean>): Promise<Lease | null> {
     await this.#changes;
-    const lease = await this.#changed(async (lease) => await action(lease) ? lease : null);
-    if (lease) this.end();
+    let lease: Lease | null = this.#lease;
+    if (!await action(lease)) {
+      lease = await this.#found();
+      if (!lease || !await action(lease)) return null;
+    }
+    this.end();
     return lease;
   }
 

@@ -252,7 +252,12 @@ export class Job implements EventLog {
   // Steps 2 and 3: load and handle.
 
   async #callHandler(): Promise<void> {
-    const event = await this.#load();
+    const { store, leaseMs } = this.#parts;
+    const { lease, record } = this.#lease;
+    const body = this.#body ?? await withDeadline(store.load(lease), leaseMs);
+    const first = toEvent(record, body, this.#payload);
+    const isBatch = record.batch !== undefined && record.batch.events > 1;
+    const event = isBatch ? await this.#loadBatch(first) : first;
     try {
       await this.#parts.turns.run(() => this.#startHandler(event));
     } catch (thrown) {
@@ -283,16 +288,7 @@ export class Job implements EventLog {
       ...{ retry: this.#parts.plans.retryOf(this.#lease.record), places: this.#places },
     });
     this.#run = run;
-    const context = run.contextIn({ log: this.#log, db, store: events });
-    return run.run(() => handler(event, context));
-  }
-
-  async #load(): Promise<WebhookEvent> {
-    const { store, leaseMs } = this.#parts;
-    const { lease, record } = this.#lease;
-    const body = this.#body ?? await withDeadline(store.load(lease), leaseMs);
-    const event = toEvent(record, body, this.#payload);
-    return record.batch && record.batch.events > 1 ? await this.#loadBatch(event) : event;
+    return run.handle(handler, event, { log: this.#log, db, store: events });
   }
 
   /** Loads the events of a batch. */
@@ -347,15 +343,20 @@ export class Job implements EventLog {
     }
   }
 
-  #write(level: LogLevel, message: string, record: EventRecord, fields: object = {}): void {
+  #write(level: LogLevel, message: string, record: EventRecord, fields?: object): void {
     const { id: eventId, deliveryId, platform, type, requestId } = record;
     const { attempt } = this.#lease.record;
     const event = {
-      ...{ platform, type, eventId, deliveryId, attempt, durationMs: this.#durationMs },
+      platform,
+      type,
+      eventId,
+      deliveryId,
+      attempt,
+      durationMs: this.#durationMs,
       requestId: requestId ?? undefined,
+      ...fields,
     };
-    const write = () => writeLog(this.#parts.log, level, message, { ...event, ...fields });
-    if (this.#attempt) this.#attempt.run(write);
-    else write();
+    if (this.#attempt) this.#attempt.run(() => writeLog(this.#parts.log, level, message, event));
+    else writeLog(this.#parts.log, level, message, event);
   }
 }

@@ -24,7 +24,14 @@ import type { HeldLease } from "./_held_lease.ts";
 import type { Places } from "./concurrency_limit.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
 import { canBeKept, takeStep } from "./_steps.ts";
-import { type HandlerContext, ParkedError, type WaitResult } from "./event.ts";
+import {
+  type EventHandler,
+  type HandlerContext,
+  ParkedError,
+  type WaitResult,
+  type WebhookEvent,
+} from "./event.ts";
+import { PLAN } from "./handler_plans.ts";
 import { type Answer, type AskOptions, checkQuestion } from "./questions.ts";
 import type { RetryPolicy } from "./retry_policy.ts";
 import { checkSleep, checkStep, ownName, type StepContext, type StepOptions } from "./step.ts";
@@ -120,11 +127,18 @@ export class HandlerRun {
   }
 
   /**
-   * Makes the context of the handler.
+   * Calls a handler with its context, see {@linkcode HandlerRun.run}.
    *
+   * @param handler The handler.
+   * @param event The event.
    * @param around The context that it adds to: what all handlers of the event share, or the context of a router.
    */
-  contextIn<TContext extends SharedContext>(around: TContext): HandlerContext {
+  handle(handler: EventHandler, event: WebhookEvent, around: SharedContext): Promise<void> {
+    const context = PLAN in handler ? this.#routersContext(around) : this.#contextIn(around);
+    return this.run(() => handler(event, context));
+  }
+
+  #contextIn(around: SharedContext): HandlerContext {
     const context: HandlerContext & { readonly [RUN]: HandlerRun } = {
       ...around,
       ...this.stepContext(),
@@ -138,6 +152,12 @@ export class HandlerRun {
       cancel: around.store.cancel,
     };
     return context;
+  }
+
+  /** Makes the context of a router, which only adds to it for its handlers. */
+  #routersContext(around: SharedContext): HandlerContext {
+    const context = { ...around, signal: this.limits.signal, [RUN]: this };
+    return context as SharedContext as HandlerContext;
   }
 
   /** Makes the part of the context that a step has as well. */
@@ -428,9 +448,8 @@ export class HandlerRun {
   }
 
   #checkRunning(doing: string): void {
-    for (const run of this.#withAround()) {
-      if (run.#hasEnded) throw new TypeError(`Cannot ${doing}: the handler has ended`);
-    }
+    if (this.#hasEnded) throw new TypeError(`Cannot ${doing}: the handler has ended`);
+    if (this.#around) this.#around.#checkRunning(doing);
   }
 }
 

@@ -1,8 +1,8 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { runDeno } from "../../dev/harness/run.ts";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { run, runDeno } from "../../dev/harness/run.ts";
 import { startApp } from "../../dev/harness/start_app.ts";
 import { withFolder } from "../_folder.ts";
-import { testWith } from "../_permissions.ts";
+import { testWith, UNLESS_LINUX } from "../_permissions.ts";
 import { openIn, sized } from "../events/store/sqlite/_open.ts";
 import { runHere, testCli } from "./_cli.ts";
 
@@ -68,6 +68,35 @@ testWith(
       const names = [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
       assertEquals(names, ["a.db", "a.db-shm", "a.db-wal", "b.db"]);
     }),
+);
+
+testWith(
+  ["read", "write", "run"],
+  "events backup refuses a damaged copy, and leaves it under the name that it tells",
+  () =>
+    withFolder(async (folder) => {
+      const [path, copy] = [`${folder}/a.db`, `${folder}/copy.db`];
+      await using opened = await openIn(path);
+      for (let i = 0; i < 50; i++) await opened.store.accept(sized(`d${i}`, 10));
+      opened.file.db.all("pragma wal_checkpoint(truncate)");
+      const root = opened.file.db.one("select rootpage from sqlite_schema where name = 'cell'")!;
+      // By another process, as SQLite's locks want it.
+      const damage = [
+        "if=/dev/urandom",
+        `of=${path}`,
+        "bs=4096",
+        `seek=${Number(root.rootpage) - 1}`,
+      ];
+      assertEquals((await run("dd", [...damage, "count=1", "conv=notrunc"])).code, 0);
+      const args = ["events", "backup", "--store", `sqlite:${path}`, "--namespace", "bot", copy];
+      const { code, out, err } = await runHere(args);
+      const names = [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+      const aside = names.find((name) => /^copy\.db\.\w{8}\.damaged$/.test(name));
+      assertEquals([code, out, names.length], [1, [], 4]);
+      assertMatch(err.at(-1)!, /^The copy is damaged, and so is the database: .+ It is left as /);
+      assertStringIncludes(err.at(-1)!, `left as ${folder}/${aside}:`);
+    }),
+  UNLESS_LINUX,
 );
 
 testWith(

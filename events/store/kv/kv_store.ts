@@ -1,8 +1,8 @@
 import { checkPart } from "../../../core/check_options.ts";
 import { choiceOf, onDeploy, readEnv, VariableError, type Variables } from "../../../core/env.ts";
-import { withoutCredentials } from "../../../core/hosts.ts";
+import { mayHoldSecrets, withoutCredentials } from "../../../core/hosts.ts";
 import { type LogSink, reasonOf } from "../../../core/mod.ts";
-import { checkDatabaseFile, fileReason, watchFile } from "../database_file.ts";
+import { checkDatabaseFile, fileReason, isSqliteStore, watchFile } from "../database_file.ts";
 import type { EventStore } from "../event_store.ts";
 import {
   type DefinedStore,
@@ -137,6 +137,10 @@ function readKvUrl(name: string, variables: Variables): string | undefined {
 const NO_KV = "Deno.openKv is missing: run Deno with --unstable-kv, or put " +
   `"unstable": ["kv"] into deno.json`;
 
+/** Deno would make its tables among those of the other store. */
+const NOT_A_KV = "it is the file of a SQLite store: define the app with 'store: sqlite()', whose " +
+  "file is in SQLITE_FILE, or give KV_URL another path";
+
 const NOT_ASSIGNED =
   "no database is assigned to this app on Deno Deploy, and a KV of its own is lost with the instance: " +
   "assign one with `deno deploy database assign`";
@@ -150,6 +154,7 @@ async function openPlace(place: KvPlace, log: LogSink): Promise<KvDatabase> {
   let kv: Deno.Kv;
   try {
     if (typeof Deno.openKv !== "function") throw new Error(onDeploy ? NOT_ASSIGNED : NO_KV);
+    if (isInFile(url) && await isSqliteStore(url)) throw new Error(NOT_A_KV);
     kv = await answered(Deno.openKv(url));
   } catch (error) {
     throw await explain(error);
@@ -232,4 +237,9 @@ async function checkFile(path: string, create: boolean): Promise<void> {
     );
   }
   await checkDatabaseFile("KV", path, create);
+  if (!await isSqliteStore(path)) return;
+  const shown = mayHoldSecrets(path) ? "of that name" : path;
+  throw new NoDatabaseError(
+    `The file ${shown} is that of a SQLite store: give --store sqlite:PATH`,
+  );
 }

@@ -2,7 +2,14 @@ import { type Applied, type Change, NoTurnError, type Put, type Version } from "
 import { type EventRecord, isOpen } from "../event_record.ts";
 import { textArray } from "./_arrays.ts";
 import { ChangeMaking, type Met, needsOf, type Refused, RefusedError } from "./_change.ts";
-import { type Connections, isPassing, sqlStateOf, type Transaction } from "./_connections.ts";
+import {
+  type Connections,
+  isPassing,
+  isTooLong,
+  LostTransactionError,
+  sqlStateOf,
+  type Transaction,
+} from "./_connections.ts";
 import { Lane } from "./_lanes.ts";
 import {
   forgetAt,
@@ -363,6 +370,7 @@ function throwing(error: unknown): () => never {
 
 /** Checks for an error that is the fault of a handler's statements, and not of the database. */
 function isOfHandler(error: unknown): boolean {
+  if (error instanceof LostTransactionError) return isTooLong(error);
   const code = sqlStateOf(error);
   return code !== undefined && /^(?:2[0-9]|4[024]|P0)/.test(code);
 }

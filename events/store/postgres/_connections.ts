@@ -261,7 +261,7 @@ class OpenSession implements Transaction {
       result = await work(this);
     } catch (error) {
       await this.rollback();
-      throw this.#lent.isLost ? new LostTransactionError(error) : error;
+      throw this.#lent.isLost ? new LostTransactionError(this.#lent.lostBy ?? error) : error;
     }
     const { xid } = this;
     try {
@@ -321,6 +321,11 @@ function isRefusal(error: unknown): boolean {
  * connection that was lost, as one is that nobody has used for long.
  */
 export function isPassing(error: unknown): boolean {
-  return error instanceof LostTransactionError ||
+  return error instanceof LostTransactionError && !isTooLong(error) ||
     ["40001", "40P01"].includes(sqlStateOf(error) ?? "");
+}
+
+/** Checks for a transaction whose connection the server has closed since it took too long. */
+export function isTooLong({ cause }: LostTransactionError): boolean {
+  return /^25P0[34]$/.test(sqlStateOf(cause) ?? "");
 }

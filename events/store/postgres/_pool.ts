@@ -3,6 +3,15 @@ import { ClosedError } from "../engine.ts";
 /** Longest time until a connection is there, in milliseconds. */
 const CONNECT_MS = 10_000;
 
+/** Time after which a connection that is idle shows that it is there: gateways forget it after some minutes. */
+const KEEP_ALIVE_MS = 60_000;
+
+/** Time in which a connection ends in order, in milliseconds: a server that does not answer does not end it. */
+const END_MS = 1_000;
+
+/** Codes of Postgres and of PgBouncer if no connection is left. */
+const NONE_LEFT: readonly unknown[] = ["53300", "08P01"];
+
 /** Settings of the connections, as `npm:pg` takes them. */
 export interface PgSettings {
   readonly host?: string | undefined;
@@ -22,6 +31,7 @@ export interface PgClient {
   on(event: "error", listener: (error: Error) => void): unknown;
   on(event: "end", listener: () => void): unknown;
   end(): Promise<void>;
+  readonly connection: { readonly stream: { destroy(): void } };
 }
 
 /** A connection, lent to one user at a time. */
@@ -29,6 +39,8 @@ export interface Lent {
   readonly client: PgClient;
   /** Set once it cannot be used any more. */
   isLost: boolean;
+  /** The reason, if the server has told one. */
+  lostBy?: unknown;
 }
 
 /**
@@ -41,7 +53,9 @@ export class Pool {
   readonly #idle: Lent[] = [];
   readonly #waiting: PromiseWithResolvers<Lent | undefined>[] = [];
   readonly #ends = new Set<Promise<void>>();
+  /** Number of connections, also of those that are being opened. */
   #open = 0;
+  readonly #connected = new Set<Lent>();
   #isClosed = false;
   readonly #closed = Promise.withResolvers<void>();
 
@@ -63,19 +77,29 @@ export class Pool {
       ...{ application_name: "edge-base", sslnegotiation: "postgres", ...settings },
       // Without a password the client would look for one in a file.
       password: () => settings.password ?? "",
-      ...{ connectionTimeoutMillis: CONNECT_MS, keepAlive: true },
+      connectionTimeoutMillis: CONNECT_MS,
+      ...{ keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS },
     };
     const connect = () => new Client(options) as unknown as PgClient;
     return numbers.map((max) => new Pool(connect, max));
   }
 
-  /** Lends a connection. */
+  /** Lends a connection. If the server has none left for another one, it is the next one that somebody gives back. */
   async take(): Promise<Lent> {
-    while (true) {
+    for (let refused: { readonly error: unknown } | undefined;;) {
       if (this.#isClosed) throw new ClosedError();
       const idle = this.#idle.pop();
       if (idle) return idle;
-      if (this.#open < this.#max) return await this.#openOne();
+      if (!refused && this.#open < this.#max) {
+        try {
+          return await this.#openOne();
+        } catch (error) {
+          if (!NONE_LEFT.includes((error as { code?: unknown }).code)) throw error;
+          refused = { error };
+          continue;
+        }
+      }
+      if (refused && this.#connected.size === 0) throw refused.error;
       const waiting = Promise.withResolvers<Lent | undefined>();
       this.#waiting.push(waiting);
       const lent = await waiting.promise;
@@ -108,8 +132,9 @@ export class Pool {
     const client = this.#connect();
     this.#open++;
     const lent: Lent = { client, isLost: false };
-    const lose = () => {
+    const lose = (error?: Error) => {
       lent.isLost = true;
+      lent.lostBy ??= error;
       const at = this.#idle.indexOf(lent);
       if (at >= 0) this.#drop(this.#idle.splice(at, 1)[0]!);
     };
@@ -117,20 +142,30 @@ export class Pool {
     client.on("end", lose);
     try {
       await client.connect();
+      this.#connected.add(lent);
       return lent;
     } catch (error) {
+      lent.isLost = true;
       this.#drop(lent);
       throw error;
     }
   }
 
-  #drop({ client }: Lent): void {
+  #drop(lent: Lent): void {
+    const { client, isLost } = lent;
     this.#open--;
+    this.#connected.delete(lent);
+    const destroy = () => client.connection.stream.destroy();
+    const timer = setTimeout(destroy, END_MS);
     const end = client.end().catch(() => {});
+    if (isLost) destroy();
     this.#ends.add(end);
-    void end.then(() => this.#ends.delete(end));
-    // Whoever waits opens another one.
-    this.#waiting.shift()?.resolve(undefined);
+    void end.then(() => {
+      clearTimeout(timer);
+      this.#ends.delete(end);
+    });
+    // One of those who wait may open another one.
+    for (const { resolve } of this.#waiting.splice(0)) resolve(undefined);
     this.#look();
   }
 

@@ -6,7 +6,7 @@ import {
   type OptionCheck,
 } from "../../../core/check_options.ts";
 import type { Variables } from "../../../core/env.ts";
-import { type LogSink, reasonOf } from "../../../core/mod.ts";
+import { type LogSink, reasonOf, writeLog } from "../../../core/mod.ts";
 import { sleep } from "../../../core/timeouts.ts";
 import {
   type DefinedStore,
@@ -14,7 +14,6 @@ import {
   NoDatabaseError,
   type StoreDefinition,
 } from "../store_definition.ts";
-import { sqlStateOf } from "./_connections.ts";
 import { OpenDatabase, type OpenDatabaseOptions } from "./_open_database.ts";
 import type { PgSettings } from "./_pool.ts";
 import { migrationOf } from "./_schema.ts";
@@ -118,11 +117,21 @@ const CONNECTIONS = 5;
 /** The version of Deno on which the client stalls. */
 const STALLING_DENO = "2.8.0";
 
-/** Time in which a server may come up, and the pause between two tries, in milliseconds. */
-const [OPEN_MS, PAUSE_MS] = [8_000, 250] as const;
+/**
+ * Time in which a server may come up, and the pause between two tries, in milliseconds. Kubernetes restarts an app that
+ * does not answer for 30 s.
+ */
+const [OPEN_MS, PAUSE_MS] = [30_000, 250] as const;
 
-/** Codes of errors that pass: the server starts, or has too many connections. */
-const PASSING = ["57P03", "53300", "ECONNREFUSED", "ECONNRESET", "EAI_AGAIN", "ENOTFOUND"];
+/** Code of Postgres for a database that can only be read. */
+const READ_ONLY = "25006";
+
+/** Codes of errors that pass: the server starts, or has no connection left, or another one takes over. */
+const PASSING =
+  /^(?:08...|53...|57P..|25006|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND)$/;
+
+/** Messages of `npm:pg` without a code: nobody answers, or the connection has ended. */
+const NO_ANSWER = /^(?:timeout expired|Connection terminated unexpectedly)$/;
 
 /**
  * Makes the store of an app in a Postgres database, which apps on several machines can share.
@@ -217,14 +226,38 @@ async function openFor(
     ? undefined
     : withAuthority(listeningAt(DOING, listenUrl), ca);
   try {
-    const opened = await openAt(address, { handlers, listening, log });
+    const open = async () => await writable(await openAt(address, { handlers, listening, log }));
+    const opened = await whenThere(open, log);
     return new PostgresDatabase(opened, { setup, explain, isForTests });
   } catch (error) {
     throw explain(error);
   }
 }
 
-/** Opens a database. One that starts, or has too many connections, is tried again for a while. */
+/** Opens a database. One that starts, say, is tried again for a while. */
+async function whenThere(open: () => Promise<OpenDatabase>, log: LogSink): Promise<OpenDatabase> {
+  const start = performance.now();
+  for (let isLogged = false;; isLogged = true) {
+    try {
+      return await open();
+    } catch (error) {
+      if (!isPassing(error) || performance.now() - start > OPEN_MS) throw error;
+      const reason = reasonFor(error);
+      if (!isLogged) writeLog(log, "warn", "database not there yet: trying again", { reason });
+      await sleep(PAUSE_MS);
+    }
+  }
+}
+
+/** Checks that a database can be written. */
+async function writable(database: OpenDatabase): Promise<OpenDatabase> {
+  const sql = "select current_setting('transaction_read_only') as value";
+  const [row] = await database.db.all<{ value: string }>(sql);
+  if (row!.value === "off") return database;
+  await database.close();
+  throw Object.assign(new Error("read-only"), { code: READ_ONLY });
+}
+
 async function openAt(
   { settings, schema }: PostgresAddress,
   options: Omit<OpenDatabaseOptions, "schema">,
@@ -234,16 +267,7 @@ async function openAt(
       `its client stalls on Deno ${STALLING_DENO}: take another version, an earlier or a later one`,
     );
   }
-  const start = performance.now();
-  while (true) {
-    try {
-      return await OpenDatabase.open(settings, { schema, ...options });
-    } catch (error) {
-      const code = (error as { code?: string }).code ?? "";
-      if (!PASSING.includes(code) || performance.now() - start > OPEN_MS) throw error;
-      await sleep(PAUSE_MS);
-    }
-  }
+  return await OpenDatabase.open(settings, { schema, ...options });
 }
 
 const NOT_ALLOWED = "this program may not connect there: allow it, with --allow-net=HOST:PORT";
@@ -259,9 +283,10 @@ const REASONS: Readonly<Record<string, string>> = {
   "53300":
     "it has no connection left: see 'connections' of postgres(), and max_connections of the server",
   "57P03": "it is starting up, or shutting down",
-  "25006": "it can only be read, as a standby: give the address of the primary",
+  "25006":
+    "it can only be read: it is a standby, or default_transaction_read_only is set. Give the address of the primary",
   "42501":
-    "its user may not do what is needed. If it may not make tables, have somebody who may run what " +
+    "its user may not do what is needed. If it may not make tables, have somebody else run what " +
     "`events migrate --print` prints:",
   ECONNREFUSED: "nothing listens there",
   ENOTFOUND: "there is no host of that name",
@@ -273,7 +298,6 @@ const UNTRUSTED = /self-signed|unable to (?:verify|get)|UnknownIssuer|CaUsedAsEn
 
 /** Finds the reason for which a database cannot be used. */
 function reasonFor(error: unknown): string {
-  const code = sqlStateOf(error) ?? (error as { code?: string } | null)?.code ?? "";
   const reason = reasonOf(error);
   if (UNTRUSTED.test(reason)) {
     return `its certificate is not trusted: give that of its authority as 'ca' of postgres(), or the file in DENO_CERT (${reason})`;
@@ -281,9 +305,24 @@ function reasonFor(error: unknown): string {
   if (/not support SSL/i.test(reason)) {
     return "it takes no encrypted connection: say sslmode=disable in the URL, or in PGSSLMODE, if nobody listens in between";
   }
-  if (!Object.hasOwn(REASONS, code)) return reason;
-  const found = REASONS[code]!;
+  const { code, severity } = originOf(error);
+  // Later it is an error, which does not end the connection.
+  const mayNotConnect = code === "42501" && severity === "FATAL";
+  const found = REASONS[mayNotConnect ? "28000" : code];
+  if (!found) return reason;
   return found.endsWith(":") ? `${found} ${reason}` : found;
+}
+
+function isPassing(error: unknown): boolean {
+  const { code, message } = originOf(error);
+  return code === "" ? NO_ANSWER.test(message) : PASSING.test(code);
+}
+
+/** Finds the error of the client: a lost connection is the cause of another one. */
+function originOf(error: unknown): { code: string; severity?: string; message: string } {
+  const { code, severity, message, cause } = (error ?? {}) as Record<string, unknown>;
+  if (cause !== undefined && code === undefined) return originOf(cause);
+  return { code: String(code ?? ""), severity: String(severity), message: String(message) };
 }
 
 /** Postgres databases that are there already, by their URLs. */

@@ -32,6 +32,12 @@ import {
 /** Size of the parts of a payload, in bytes. */
 export const PART_BYTES = 256 * 1024;
 
+/** Number of parts that a transaction deletes of a payload: 2 MB. */
+const DELETED_PARTS = 8;
+
+/** The time of the upload of a payload whose first parts are deleted: the upkeep finds the rest by it. */
+const DELETED = 0;
+
 type Refused = Extract<Applied, { readonly ok: false }>;
 
 /** Thrown to take back what was written of a change that is refused. */
@@ -43,6 +49,16 @@ class RefusedError extends Error {
 
 /** The rest of a put, of which its row follows. */
 type Writing = Pick<Put, "before" | "body" | "keeps" | "forMs" | "joins" | "via">;
+
+/** Circumstances of a change. */
+interface Making {
+  readonly now: number;
+  /** The version of what it writes. */
+  readonly version: Version;
+  readonly guard: Guard;
+  /** Gets the ids of payloads of which a rest is left to be deleted, if it is made. */
+  readonly rests: string[];
+}
 
 /** An event of a change: its put, and its row before; undefined for a new event. */
 interface Putting {
@@ -56,17 +72,17 @@ interface Putting {
  *
  * @param db The connection.
  * @param change The change.
- * @param at The moment, and the version of what it writes.
+ * @param at Its circumstances.
  * @returns The outcome. If it is refused, nothing was written.
  */
 export function makeChange(
   db: Connection,
   change: Change<SqliteTx>,
-  at: { readonly now: number; readonly version: Version; readonly guard: Guard },
+  at: Making,
 ): Applied {
   const made = changeOneEvent(db, change as Change, at);
   if (made) return made;
-  const making = new ChangeMaking(db, change as Change, at.now, at.version);
+  const making = new ChangeMaking(db, change as Change, at);
   const refused = making.check();
   if (refused) return refused;
   const { effects } = change;
@@ -82,16 +98,16 @@ export function makeChange(
  *
  * @param db The connection.
  * @param make The function.
- * @param at The moment, and the version of what it writes.
+ * @param at Its circumstances.
  * @returns The outcome. If it is refused, nothing was written.
  */
 export function makeTransaction(
   db: Connection,
   make: (tx: SqliteTx) => Change,
-  at: { readonly now: number; readonly version: Version; readonly guard: Guard },
+  at: Making,
 ): Applied {
   return orNothing(db, () => {
-    const making = new ChangeMaking(db, callEffects(make, at.guard), at.now, at.version);
+    const making = new ChangeMaking(db, callEffects(make, at.guard), at);
     const refused = making.check();
     if (refused) throw new RefusedError(refused);
     return making.write();
@@ -124,16 +140,18 @@ class ChangeMaking {
   readonly #change: Change;
   readonly #now: number;
   readonly #version: Version;
+  readonly #rests: string[];
   /** The events of the puts; null for one that is left out. */
   readonly #puttings: (Putting | null)[] = [];
   /** The groups that events leave, and whether their first one does. */
   #left: Map<string, boolean> | undefined;
 
-  constructor(db: Connection, change: Change, now: number, version: Version) {
+  constructor(db: Connection, change: Change, { now, version, rests }: Making) {
     this.#db = db;
     this.#change = change;
     this.#now = now;
     this.#version = version;
+    this.#rests = rests;
   }
 
   /** Checks all that the change depends on. Returns the reason for which it is refused. */
@@ -338,7 +356,7 @@ class ChangeMaking {
   }
 
   #deletePayload(id: string): void {
-    this.#db.run("delete from payload where id = ?", id);
+    if (deleteParts(this.#db, id)) this.#rests.push(id);
   }
 
   /**
@@ -453,7 +471,7 @@ class ChangeMaking {
   }
 
   #hasPayload(id: string): boolean {
-    return this.#db.one("select 1 from payload where id = ? limit 1", id) !== undefined;
+    return this.#db.one("select 1 from payload where id = ? and part = 0", id) !== undefined;
   }
 
   #row(id: string): EventRow | undefined {
@@ -487,6 +505,35 @@ export function addPart(
   const begin = part * PART_BYTES;
   const values = [id, part, body.subarray(begin, begin + PART_BYTES), uploadedAt] as const;
   db.run("insert into payload (id, part, body, uploaded_at) values (?, ?, ?, ?)", ...values);
+}
+
+/**
+ * Deletes some parts of a payload, which nobody names any more.
+ *
+ * @param db The connection.
+ * @param id The id of the payload.
+ * @param from The number of the first part that is still there.
+ * @returns True if a rest is left, for {@linkcode deleteRest}.
+ */
+export function deleteParts(db: Connection, id: string, from = 0): boolean {
+  const end = from + DELETED_PARTS;
+  const sql = "delete from payload where id = ? and part >= ? and part < ?";
+  if (db.run(sql, id, from, end) < DELETED_PARTS) return false;
+  return db.run("update payload set uploaded_at = ? where id = ? and part = ?", DELETED, id, end) >
+    0;
+}
+
+/**
+ * Deletes some parts of a payload whose first ones are deleted.
+ *
+ * @param db The connection.
+ * @param id The id of the payload.
+ * @returns True if a rest is left still.
+ */
+export function deleteRest(db: Connection, id: string): boolean {
+  const sql = "select min(part) as part from payload where id = ? and uploaded_at = ?";
+  const { part } = db.one<{ part: number | null }>(sql, id, DELETED)!;
+  return part !== null && deleteParts(db, id, part);
 }
 
 /** Checks whether an event leaves its group if it gets a record. */

@@ -12,6 +12,9 @@ export type Row = Record<string, SqlValue>;
 const [BUSY, LOCKED, NO_MEMORY, READ_ONLY, IO_ERROR] = [5, 6, 7, 8, 10] as const;
 const [CORRUPT, FULL, CANNOT_OPEN, NO_DATABASE] = [11, 13, 14, 26] as const;
 
+/** Result code of an index of the log that cannot be made larger: https://sqlite.org/rescode.html#ioerr_shmsize. */
+const NO_INDEX = 4_874;
+
 /** Errors that are the fault of no statement. */
 const OF_DISK: ReadonlySet<number> = new Set([
   ...[BUSY, LOCKED, NO_MEMORY, READ_ONLY, IO_ERROR, CORRUPT, FULL, CANNOT_OPEN, NO_DATABASE],
@@ -154,6 +157,12 @@ export class LostTransactionError extends Error {}
 export function isBusy(error: unknown): boolean {
   const code = codeOf(error) & PRIMARY;
   return code === BUSY || code === LOCKED;
+}
+
+/** Checks for the error of a disk without room, also for the index of the log: SQLite calls that an I/O error. */
+export function isFull(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === FULL || code === NO_INDEX;
 }
 
 /** Checks for an error of the file or its disk, whatever was to be done. */

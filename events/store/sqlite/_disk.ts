@@ -147,7 +147,7 @@ export class Disk {
 const [CORRUPT, CORRUPT_VTAB, NO_DATABASE] = [11, 267, 26] as const;
 
 /** Checks for the error of a file that is damaged: no other try will succeed. */
-function isDamage(error: unknown): boolean {
+export function isDamage(error: unknown): boolean {
   const code = codeOf(error);
   const primary = code & 0xff;
   return (primary === CORRUPT && code !== CORRUPT_VTAB) || primary === NO_DATABASE;

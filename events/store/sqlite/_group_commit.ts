@@ -1,4 +1,4 @@
-import { NoTurnError } from "../engine.ts";
+import { NoTurnError, type Turn } from "../engine.ts";
 import { type Connection, isBusy, isOfDisk, MAX_LOCKED_MS } from "./_connection.ts";
 import type { Disk } from "./_disk.ts";
 
@@ -14,8 +14,10 @@ interface Work<T> {
   readonly isIntake: boolean;
   /** Longest wait for other work to share a transaction with, in milliseconds; 0 by default. */
   readonly withinMs?: number | undefined;
+  /** Longest wait for its turn; without one it waits for as long as it takes. */
+  readonly turn?: Turn | undefined;
   /** Reads and writes. It is called again, alone, if the transaction that it shares fails. */
-  readonly run: (waitedMs: number) => T;
+  readonly run: () => T;
   /** Returns the outcome if the transaction of this work alone fails; throws the error if it is not to blame. */
   readonly failed?: ((error: unknown) => T) | undefined;
 }
@@ -25,6 +27,9 @@ interface Waiting {
   readonly since: number;
   readonly done: PromiseWithResolvers<unknown>;
 }
+
+/** The outcome of work that has waited for its turn for too long. */
+const NO_TURN = Symbol("no turn");
 
 /**
  * The group commit: work that waits at the same time is done in one transaction, and shares one sync of the disk.
@@ -57,7 +62,8 @@ export class GroupCommit {
    *
    * @param work The work.
    * @returns Its result, once that is on the disk.
-   * @throws {NoTurnError} If other processes have locked the file for too long. Nothing was done.
+   * @throws {NoTurnError} If its turn came too late, or other processes have locked the file for too long. Nothing was
+   * done.
    */
   run<T>(work: Work<T>): Promise<T> {
     const done = Promise.withResolvers<unknown>();
@@ -134,7 +140,7 @@ export class GroupCommit {
     try {
       await this.#disk?.sync();
       this.#disk?.works();
-      for (let i = 0; i < ended.length; i++) ended[i]!.done.resolve(results[i]);
+      for (let i = 0; i < ended.length; i++) this.#end(ended[i]!, results[i]);
     } catch (error) {
       this.#disk?.fails(error);
       for (const { done } of ended) done.reject(error);
@@ -160,7 +166,7 @@ export class GroupCommit {
     const results: unknown[] = [];
     try {
       for (const { work, since } of waiting) {
-        results.push(work.run(begun - since));
+        results.push(hasNoTurn(work, begun - since) ? NO_TURN : work.run());
         if (performance.now() - begun > MAX_TRANSACTION_MS) break;
       }
       this.#db.commit();
@@ -169,6 +175,11 @@ export class GroupCommit {
       this.#db.rollback();
       throw error;
     }
+  }
+
+  #end({ done }: Waiting, result: unknown): void {
+    if (result === NO_TURN) done.reject(new NoTurnError("other changes were before it"));
+    else done.resolve(result);
   }
 
   #fail({ work, done }: Waiting, error: unknown): void {
@@ -180,4 +191,9 @@ export class GroupCommit {
       done.reject(thrown);
     }
   }
+}
+
+/** Checks for work that has waited for its turn for too long. */
+function hasNoTurn({ turn }: Work<unknown>, waitedMs: number): boolean {
+  return turn !== undefined && ((turn.signal?.aborted ?? false) || waitedMs > turn.withinMs);
 }

@@ -265,27 +265,48 @@ function isInTransaction(db: DatabaseSync): boolean {
 }
 
 /**
- * Calls the `setup` of an app, in the transaction that is open.
+ * Calls the `setup` of an app, in the transaction that is open, and commits that.
  *
  * @param db The connection.
  * @param guard The views of the file.
  * @param setup Makes the tables of the app.
- * @throws {Error} If it throws, or has made what would keep the store from deleting events.
+ * @throws {Error} If it throws, has changed what is the store's, or has made what would keep the store from deleting
+ * events. Nothing is committed then.
  */
 export function setUp(db: Connection, guard: Guard, setup: (tx: SqliteTx) => unknown): void {
+  const before = schemaOfStore(db);
   try {
     guard.call(setup, "setup");
+    checkSetup(db, before);
+    db.commit();
   } catch (error) {
     const cause = error instanceof LostTransactionError ? error.cause : error;
+    if (isOfDisk(cause)) throw cause;
     throw new Error(`its 'setup' has failed: ${reasonOf(cause)}`, { cause });
   }
+}
+
+/** Checks what `setup` has made. The authorizer is not asked for the new name of a table, and Deno 2.5 has none. */
+function checkSetup(db: Connection, before: readonly string[]): void {
+  const after = schemaOfStore(db);
+  const isChanged = after.length !== before.length || after.some((each) => !before.includes(each));
+  if (isChanged) throw new Error("it has changed what belongs to the event store");
   const table = db.one<{ name: string }>(REFERENCES, STORE_TABLES)?.name;
   if (table === undefined) return;
   throw new Error(
-    `its 'setup' has made a foreign key in ${
+    `it has made a foreign key in ${
       met(table)
     } to a table of the event store, which deletes events`,
   );
+}
+
+/** Lists what is the store's: its tables and views, and the indexes and triggers of these. */
+function schemaOfStore(db: Connection): string[] {
+  const all = db.all<{ name: string; of: string; sql: string | null }>(
+    "select name, tbl_name as of, sql from sqlite_schema",
+  );
+  return all.filter(({ name, of }) => isStoreTable(name) || isStoreTable(of))
+    .map(({ name, of, sql }) => [name, of, sql].join("\n"));
 }
 
 function refused(use: Use, word: string): TypeError {

@@ -15,8 +15,12 @@ const MANY_FRAMES = 8_192;
 /** Number of commits after which free pages are looked for, and the time after which they are for fewer, in milliseconds. */
 const [LOOK_AFTER, FEW_LOOK_MS] = [16, 600_000] as const;
 
-/** Size from which on the log is cut, and not only begun anew, in bytes. */
+/** Size from which on the log is cut, and not only begun anew, and it is reported if that fails. In bytes. */
 const LARGE_LOG_BYTES = 256 * 1024 * 1024;
+
+/** Remedy for a log that cannot be begun anew, for the log of the app. */
+const END_READER = "end the program that has been reading the file for so long: its transaction " +
+  "needs the log, which grows until the disk is full";
 
 /** Number of pages without content from which on they are given back, if they are a quarter of the file: 8 MB. */
 const MANY_FREE_PAGES = 2_048;
@@ -66,6 +70,8 @@ export class Maintenance {
   #commits = 0;
   #lookedAt = -Infinity;
   #isGivingBack = false;
+  /** Set once it was reported that the log cannot be begun anew. */
+  #isHeld = false;
   #hasFailed = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #looking: Promise<void> | undefined;
@@ -113,7 +119,8 @@ export class Maintenance {
   async #look(): Promise<void> {
     let again: number | undefined;
     try {
-      if (hasFrames(this.#parts.wal, MANY_FRAMES)) await this.#emptyLog();
+      const isLong = hasFrames(this.#parts.wal, MANY_FRAMES);
+      if (isLong || this.#isHeld) this.#noteLog(!isLong || await this.#emptyLog());
       if (await this.#giveBack()) again = FREED_EVERY_MS;
       this.#hasFailed = false;
     } catch (error) {
@@ -125,13 +132,28 @@ export class Maintenance {
     if (again !== undefined) this.#lookIn(again);
   }
 
-  /** Copies the log into the file. If that was all of it, the log is begun anew. */
-  async #emptyLog(): Promise<void> {
+  /** Copies the log into the file. If that was all of it, the log is begun anew. Returns true if it was. */
+  async #emptyLog(): Promise<boolean> {
     const { wal, pause } = this.#parts;
-    if (!await this.#checkpoint("passive")) return;
+    if (!await this.#checkpoint("passive")) return false;
     const mode = wal.statSync().size > LARGE_LOG_BYTES ? "truncate" : "restart";
-    await pause(async () => {
-      if (await this.#checkpoint(mode)) await this.#run(WRITE_HEADER);
+    return await pause(async () => {
+      const isBegun = await this.#checkpoint(mode);
+      if (isBegun) await this.#run(WRITE_HEADER);
+      return isBegun;
+    });
+  }
+
+  /** Reports once that the log is large and cannot be begun anew, and once that it was. */
+  #noteLog(isBegun: boolean): void {
+    const { wal, log } = this.#parts;
+    const { size: bytes } = wal.statSync();
+    if (isBegun !== this.#isHeld || (!isBegun && bytes <= LARGE_LOG_BYTES)) return;
+    this.#isHeld = !isBegun;
+    if (isBegun) return writeLog(log, "info", "write-ahead log begun anew");
+    writeLog(log, "warn", "write-ahead log grows: a program reads the file", {
+      bytes,
+      remedy: END_READER,
     });
   }
 

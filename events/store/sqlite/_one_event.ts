@@ -34,7 +34,8 @@ export function changeOneEvent(db: Connection, change: Change, at: At): Applied 
 function onlyPutOf(change: Change): Put | undefined {
   const { puts, unchanged, moves, cells, sums, drops, effects } = change;
   if (puts?.length !== 1 || effects) return undefined;
-  return [unchanged, moves, cells, sums, drops].some((part) => part?.length) ? undefined : puts[0];
+  const more = unchanged?.length || moves?.length || cells?.length || sums?.length || drops?.length;
+  return more ? undefined : puts[0];
 }
 
 /** Stores a new event whose payload fits its row. Returns its record; undefined if its id is known. */
@@ -59,16 +60,28 @@ function update(
   const isMore = record.group || record.receivedAt !== before.receivedAt ||
     record.payload && record.payload.id !== before.payload?.id;
   if (isMore) return undefined;
-  const at: SqlValue[] = via ? [via.at] : [];
-  // An index is touched only if a column of it is named. Deno 2.5 binds no numbered parameters.
-  const changed = db.run(
-    `update event set state = ?, own_due_at = ?, settled_at = ?, forget_at = ?, version = ?, record = ?
-      ${record.payload ? "" : ", body = null"}
-      ${via ? ", other_due_at = case when other_due_at > ? then other_due_at end" : ""}
-    where id = ? and version = ? and payload is null and group_key is null
-      ${via ? "and ? in (own_due_at, other_due_at)" : ""}`,
-    ...[record.state, record.dueAt, record.settledAt, forgetAt(record, now, forMs), version],
-    ...[JSON.stringify(record), ...at, before.id, expected, ...at],
-  );
-  return changed > 0 ? record : undefined;
+  const { state, dueAt, settledAt, payload } = record;
+  const [keeping, emptying] = via ? UPDATES_VIA : UPDATES;
+  const values: SqlValue[] = [state, dueAt, settledAt, forgetAt(record, now, forMs), version];
+  values.push(JSON.stringify(record));
+  if (via) values.push(via.at);
+  values.push(before.id, expected);
+  if (via) values.push(via.at);
+  return db.run(payload ? keeping : emptying, ...values) > 0 ? record : undefined;
 }
+
+/** Makes a statement that changes an event, and one that also deletes its payload. */
+function updates(isVia: boolean): readonly [string, string] {
+  // An index is touched only if a column of it is named. Deno 2.5 binds no numbered parameters.
+  const sql = (more: string) =>
+    `update event set state = ?, own_due_at = ?, settled_at = ?, forget_at = ?, version = ?, record = ?${more}
+      ${isVia ? ", other_due_at = case when other_due_at > ? then other_due_at end" : ""}
+    where id = ? and version = ? and payload is null and group_key is null
+      ${isVia ? "and ? in (own_due_at, other_due_at)" : ""}`;
+  return [sql(""), sql(", body = null")];
+}
+
+const UPDATES = updates(false);
+
+/** The same for an event that an entry of the schedule has led to. */
+const UPDATES_VIA = updates(true);

@@ -174,7 +174,7 @@ class EventReads {
     const slices = new Slices();
     const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
     const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
-    let [at, id] = after ?? (isNewestFirst ? [Infinity, ""] : [-Infinity, ""]);
+    let [at, id] = after ?? beginningOf(filter, isNewestFirst);
     const [conditions, values] = conditionsOf(filter);
     const states = statesOf(filter, onlyOpen);
     // Those of each state come from an index, in order.
@@ -255,6 +255,14 @@ function conditionsOf(
   add("received_at < ?", receivedBefore);
   add("settled_at < ?", settledBefore);
   return [conditions.join(" "), values];
+}
+
+/** Finds the place before the first event of a scan. Its own conditions would have SQLite walk to that. */
+function beginningOf(
+  { receivedAfter = -Infinity, receivedBefore = Infinity }: Scan["filter"],
+  isNewestFirst: boolean,
+): [number, string] {
+  return [isNewestFirst ? receivedBefore : receivedAfter, ""];
 }
 
 /** Reads a place that a scan or a page of due events has named: a time, and the id of the event at it. */

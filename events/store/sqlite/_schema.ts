@@ -1,3 +1,4 @@
+import { APPLICATION_ID } from "../database_file.ts";
 import type { Connection } from "./_connection.ts";
 
 /**
@@ -111,9 +112,6 @@ export function isStoreTable(name: string): boolean {
   const lower = name.toLowerCase();
   return NAMES.includes(lower) || lower.startsWith("edge_");
 }
-
-/** The kind of files that are an event store: "edge" in ASCII, as the header of a SQLite file has it. */
-const APPLICATION_ID = 0x65646765;
 
 /** Writes the first page of a file as it is. */
 export const WRITE_HEADER = `pragma application_id = ${APPLICATION_ID}`;

@@ -1,5 +1,6 @@
 import type { CheckedPage, Engine, StoreFinding, Tidying, Version } from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
+import { deleteParts } from "./_change.ts";
 import type { Connection } from "./_connection.ts";
 import { COLUMNS, eventOf, type EventRow, findRow, firstOf } from "./_rows.ts";
 import { Slices } from "./_slices.ts";
@@ -62,14 +63,18 @@ export class Upkeep {
     };
   }
 
-  /** Deletes uploads, one in each transaction. Returns their number. */
+  /** Deletes uploads, some parts in each transaction. Returns their number. */
   async #deleteUploads(before: number): Promise<number> {
     const { db, write } = this.#parts;
-    const sql = `delete from payload where id =
-      (select id from payload where uploaded_at < ? order by uploaded_at limit 1)`;
-    for (let deleted = 0;; deleted++) {
-      if (await write(() => db.run(sql, before)) === 0) return deleted;
-    }
+    const sql = "select id, part from payload where uploaded_at < ? order by uploaded_at limit 1";
+    let deleted = 0;
+    const deleteSome = () => {
+      const first = db.one<{ id: string; part: number }>(sql, before);
+      if (first && !deleteParts(db, first.id, first.part)) deleted++;
+      return first !== undefined;
+    };
+    while (await write(deleteSome));
+    return deleted;
   }
 
   /** Deletes rows that are forgotten, some in each transaction. */

@@ -1,11 +1,14 @@
 import { resolve } from "node:path";
+import { reasonOf } from "../../../core/mod.ts";
 import type { EventStore, NotPromise } from "../event_store.ts";
 import { createEventStore } from "../open_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
 import type { Database } from "../store_definition.ts";
+import { isDamage } from "./_disk.ts";
 import type { SqliteFile } from "./_file.ts";
 import { setUp, type SqliteReader, type SqliteTx } from "./_guard.ts";
 import { note, noted } from "./_schema.ts";
+import { SqlWorker } from "./_sql_worker.ts";
 import { openSqliteEngine } from "./sqlite_engine.ts";
 
 /** Name of the note of whose events a file has. */
@@ -55,7 +58,7 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
       if (found === undefined) note(db, NAMESPACE, namespace);
       else if (found !== namespace) throw new Error(otherEvents(found, namespace));
       if (setup) setUp(db, guard, setup);
-      db.commit();
+      else db.commit();
     } catch (error) {
       db.rollback();
       throw error;
@@ -77,8 +80,8 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
     this.#file.check();
   }
 
-  /** Reading a snapshot, it holds up no other process, but the event loop of this one. */
-  async backup(path: string): Promise<void> {
+  /** Reading a snapshot, it holds up no other process, but the event loop of this one. A Worker checks the copy. */
+  async backup(path: string): Promise<string | undefined> {
     // SQLite takes what begins with `file:` for a URL.
     await this.#file.db.copyTo(resolve(path));
     const copy = await Deno.open(path, { write: true });
@@ -87,10 +90,28 @@ export class SqliteDatabase implements Database<SqliteTx, SqliteReader> {
     } finally {
       copy.close();
     }
+    return await damageOf(path);
   }
 
   close(): Promise<void> {
     return this.#file.close();
+  }
+}
+
+/** Checks a file that nobody has open, whole: its pages, rows and indexes. Returns the first damage. */
+async function damageOf(path: string): Promise<string | undefined> {
+  const worker = new SqlWorker();
+  try {
+    const files = { [path]: await Deno.stat(path) };
+    await worker.open({ path: resolve(path), files, setup: "" });
+    const found = (await worker.run("pragma integrity_check(1)"))?.integrity_check;
+    // The first line only names the database.
+    return found === "ok" ? undefined : String(found).split("\n").at(-1);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return reasonOf(error);
+  } finally {
+    await worker.close();
   }
 }
 

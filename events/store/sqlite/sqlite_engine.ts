@@ -1,5 +1,5 @@
 import { type Applied, type Change, type Engine, type Limits, NoTurnError } from "../engine.ts";
-import { addPart, makeChange, makeTransaction, PART_BYTES } from "./_change.ts";
+import { addPart, deleteRest, makeChange, makeTransaction, PART_BYTES } from "./_change.ts";
 import { readingCells } from "./_cells.ts";
 import { isOfDisk } from "./_connection.ts";
 import type { SqliteFile } from "./_file.ts";
@@ -34,8 +34,6 @@ const LIMITS: Limits = {
  */
 const POLL_MS = 300_000;
 
-type SqliteChange = Change<SqliteTx>;
-
 /**
  * Opens the engine of a SQLite file.
  *
@@ -53,17 +51,29 @@ export function openSqliteEngine(
     ...{ db, now, newVersion },
     write: (run) => commits.run({ isIntake: false, run }),
   });
-  async function apply(change: SqliteChange): Promise<Applied> {
-    const applied = await commits.run<Applied | undefined>({
+  /** Deletes what is left of large payloads, in transactions of its own. If that fails, the upkeep does it. */
+  async function deleteRests(ids: readonly string[]): Promise<void> {
+    try {
+      for (const id of ids) {
+        while (await commits.run({ isIntake: false, run: () => deleteRest(db, id) }));
+      }
+    } catch {
+      // What led to it is stored.
+    }
+  }
+  async function apply(change: Change<SqliteTx>): Promise<Applied> {
+    const rests: string[] = [];
+    const applied = await commits.run<Applied>({
       isIntake: change.urgency === "intake",
       withinMs: change.withinMs,
-      run: (waitedMs) => {
-        if (hasNoTurn(change, waitedMs)) return undefined;
-        return makeChange(db, change, { now: now(), version: newVersion(), guard });
+      turn: change.turn,
+      run() {
+        rests.length = 0;
+        return makeChange(db, change, { now: now(), version: newVersion(), guard, rests });
       },
       failed: change.effects && refusedByEffects,
     });
-    if (!applied) throw new NoTurnError("other changes were before it");
+    if (applied.ok && rests.length > 0) await deleteRests(rests);
     return applied;
   }
   return {
@@ -78,11 +88,10 @@ export function openSqliteEngine(
     transact: (make) =>
       commits.run({
         isIntake: false,
+        // What it makes deletes no large payload: the upkeep would find the rest of one.
         run: () =>
           makeTransaction(db, make as (tx: SqliteTx) => Change, {
-            now: now(),
-            version: newVersion(),
-            guard,
+            ...{ now: now(), version: newVersion(), guard, rests: [] },
           }),
         failed: refusedByEffects,
       }),
@@ -101,11 +110,6 @@ export function openSqliteEngine(
     tidy: (what) => upkeep.tidy(what),
     check: (options) => upkeep.check(options),
   };
-}
-
-/** Checks for a change that has waited for its turn for too long. */
-function hasNoTurn({ turn }: SqliteChange, waitedMs: number): boolean {
-  return turn !== undefined && ((turn.signal?.aborted ?? false) || waitedMs > turn.withinMs);
 }
 
 /** Refuses a change whose effects have failed its transaction. */

@@ -9,6 +9,7 @@ import {
   NoDatabaseError,
   type StoreDefinition,
 } from "../store_definition.ts";
+import { isBusy, isFull } from "./_connection.ts";
 import { openSqliteFile } from "./_file.ts";
 import { SqliteDatabase } from "./sqlite_database.ts";
 import type { NotPromise } from "../event_store.ts";
@@ -128,9 +129,10 @@ async function openPlace(
   { path, folder, setup }: FilePlace,
   log: LogSink,
 ): Promise<SqliteDatabase> {
+  const begun = performance.now();
   const explain = async (error: unknown) => {
-    const message = `the SQLite file ${path} cannot be used: ${await reasonFor(path, error)}`;
-    return new Error(message, { cause: error });
+    const reason = await reasonFor(path, error, begun);
+    return new Error(`the SQLite file ${path} cannot be used: ${reason}`, { cause: error });
   };
   try {
     if (folder !== undefined) await Deno.mkdir(folder, { recursive: true });
@@ -147,8 +149,14 @@ async function placeOf(path: string): Promise<string> {
   return await Deno.realPath(path).catch(() => resolve(path));
 }
 
-/** Finds the reason for which a file cannot be opened. */
-async function reasonFor(path: string, error: unknown): Promise<string> {
+/** Finds the reason for which a file cannot be opened, which was begun at a time of the monotonic clock. */
+async function reasonFor(path: string, error: unknown, begun: number): Promise<string> {
+  if (isFull(error)) return "there is no room on its disk for it and the log beside it: make some";
+  if (isBusy(error)) {
+    const seconds = ((performance.now() - begun) / 1_000).toFixed(1);
+    return `another program has locked it, and was waited for ${seconds} s: ` +
+      "end that program, or the transaction that it has begun";
+  }
   return await fileReason(path, error) ?? reasonOf(error);
 }
 
@@ -162,9 +170,10 @@ export const existingSqliteFiles: ExistingDatabases = {
       throw new NoDatabaseError(`The SQLite file must be a path, and begins with ${scheme}`);
     }
     await checkDatabasePath("SQLite", path, create);
+    const begun = performance.now();
     const explain = async (error: unknown) => {
-      const message = `Cannot open the SQLite file: ${await reasonFor(path, error)}`;
-      return new NoDatabaseError(message, { cause: error });
+      const reason = await reasonFor(path, error, begun);
+      return new NoDatabaseError(`Cannot open the SQLite file: ${reason}`, { cause: error });
     };
     try {
       return new SqliteDatabase(await openSqliteFile(await placeOf(path), { mayBeEmpty: create }), {

@@ -40,6 +40,25 @@ testStoreOnce("an event is found whose id was leased together with another", asy
   assertEquals((await store.cancelAll({})).changed, 2);
 });
 
+const BESIDE_A_JOIN: readonly Operation[] = [
+  { op: "accept", id: 2, key: 3 },
+  { op: "emit", id: 0, key: 1, delayMs: 0 },
+  { op: "accept", id: 0, key: 0 },
+  { op: "claim", limit: 1 },
+  { op: "claim", limit: 1 },
+  { op: "emitting", lease: 0, key: 1, delayMs: 0 },
+  { op: "advance", ms: 600 },
+  { op: "accept", id: 1, key: 3 },
+  // One joins its group, and waits in it.
+  { op: "claim", limit: 1 },
+];
+
+testStoreOnce("a batch waits on beside an event that joins its group", async ({ store }) => {
+  await runAll(store, BESIDE_A_JOIN);
+  const [first, second] = await Promise.all([store.get("d2"), store.get("d1")]);
+  assertEquals(first!.dueAt! - second!.receivedAt, 600);
+});
+
 const KEEPING = { keepPayloads: { forMs: 604_800_000, maxBytes: 1_000_000 } };
 
 testStoreOnce("the store does what its model does, whatever the operations", async (sut) => {

@@ -1,7 +1,13 @@
+import { DatabaseSync } from "node:sqlite";
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { VariableError, variablesIn } from "../../../../core/env.ts";
 import { readKvPlace } from "../../../../events/store/kv/kv_store.ts";
 import { defineApp, github, kv, openApp } from "../../../../mod.ts";
+import { runHere } from "../../../cli/_cli.ts";
+import { run } from "../../../../dev/harness/run.ts";
+import { openOn } from "../_file_app.ts";
+import { withFolder } from "../../../_folder.ts";
+import { testWith, UNLESS_LINUX } from "../../../_permissions.ts";
 
 type Values = Record<string, string>;
 
@@ -65,3 +71,56 @@ Deno.test("kv() refuses what is no open KV", () => {
     assertThrows(() => kv(wrong as never), TypeError, "the KV must be what Deno.openKv() resolves");
   }
 });
+
+const NOT_A_KV = "the KV that KV_URL names cannot be used: it is the file of a SQLite store: " +
+  "define the app with 'store: sqlite()', whose file is in SQLITE_FILE, or give KV_URL another path";
+
+/** The names of what is in a file, and of the files in its folder. */
+function contentsOf(path: string): unknown {
+  const db = new DatabaseSync(path);
+  const names = db.prepare("select name from sqlite_schema order by 1").all().map(Object.values);
+  db.close();
+  return [names, [...Deno.readDirSync(path.replace(/[^/]*$/, ""))].map(({ name }) => name).sort()];
+}
+
+testWith(
+  ["read", "write"],
+  "kv() leaves the file of a SQLite store as it is, whether its app runs or not",
+  () =>
+    withFolder(async (folder) => {
+      const path = `${folder}/a.db`;
+      const refuse = async () => {
+        const before = contentsOf(path);
+        await assertRejects(() => openOn("Deno KV", path), Error, NOT_A_KV);
+        const args = ["events", "list", "--store", `kv:${path}`];
+        const err = [`The file ${path} is that of a SQLite store: give --store sqlite:PATH`];
+        assertEquals(await runHere(args), { code: 2, out: [], err });
+        assertEquals(contentsOf(path), before);
+      };
+      {
+        await using _running = await openOn("SQLite", path);
+        await refuse();
+      }
+      await refuse();
+    }),
+);
+
+testWith(
+  ["read", "write", "run"],
+  "kv() keeps the locks of a KV that its process has open already",
+  () =>
+    withFolder(async (folder) => {
+      const path = `${folder}/kv.db`;
+      using other = await Deno.openKv(path);
+      await other.set(["a"], 1);
+      const { ino } = await Deno.stat(path);
+      const locks = async () =>
+        (await run("cat", ["/proc/locks"])).stdout.split(`:${ino} `).length - 1;
+      const before = await locks();
+      {
+        await using _app = await openOn("Deno KV", path);
+      }
+      assertEquals(await locks(), before);
+    }),
+  UNLESS_LINUX,
+);

@@ -43,6 +43,8 @@ export interface ServerUrls {
   readonly direct: string;
   /** Through a pooler; undefined if none is installed. */
   readonly pooled?: string | undefined;
+  /** Folder of the server, with an empty database in `template`. */
+  readonly folder: string;
 }
 
 /**
@@ -61,55 +63,74 @@ export async function sharedPostgres(): Promise<ServerUrls> {
     await until(() => Deno.stat(ready).then(() => true, () => false));
     return JSON.parse(await Deno.readTextFile(ready));
   }
-  const { url, port, pid, user } = await startServer(folder);
+  await endWithTests(folder);
+  const user = await owner(folder);
+  // Servers of single tests are copies of this one, see `_own_server.ts`.
+  await initDatabase(`${folder}/template`, user);
+  await copyDatabase(`${folder}/template`, `${folder}/data`, user);
+  const { url, port } = await startServer(folder, user);
   const pooler = await startPooler(folder, port, user);
-  // A process cannot end what it has started once it has been killed.
-  await inBackground(
-    'while kill -0 "$1" 2>/dev/null; do sleep 0.3; done; kill -INT "$2" $3; sleep 1; rm -rf "$4"',
-    [String(Deno.pid), String(pid), String(pooler?.pid ?? ""), folder],
-  );
-  const urls = { direct: url, pooled: pooler?.url };
+  const urls = { direct: url, pooled: pooler?.url, folder };
   await Deno.writeTextFile(`${ready}.new`, JSON.stringify(urls));
   await Deno.rename(`${ready}.new`, ready);
   return urls;
 }
 
-/** A server that runs. */
-interface Server {
-  readonly url: string;
-  readonly port: number;
-  readonly user: User;
-  readonly pid: number;
+/**
+ * Has a script end the servers in a folder, and remove it, once this process has ended: a process that is killed can
+ * end nothing itself.
+ */
+export async function endWithTests(folder: string): Promise<void> {
+  await inBackground(
+    'while [ -d "$2" ] && kill -0 "$1" 2>/dev/null; do sleep 0.3; done; ' +
+      'kill -QUIT $(head -n 1 "$2"/data/postmaster.pid); kill -TERM $(cat "$2"/pooler.pid); sleep 1; rm -rf "$2"',
+    [String(Deno.pid), folder],
+  );
 }
 
-async function startServer(folder: string): Promise<Server> {
-  const bin = postgresPath()!;
-  const user = await owner(folder);
-  const data = `${folder}/data`;
-  const { success } = await new Deno.Command(`${bin}/initdb`, {
+/** Makes an empty database in a folder. */
+async function initDatabase(data: string, user: User): Promise<void> {
+  const { success } = await new Deno.Command(`${postgresPath()}/initdb`, {
     ...user,
     args: ["-D", data, "-U", "tests", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
     ...{ stdin: "null", stdout: "null", stderr: "null", cwd: "/" },
   }).output();
   if (!success) throw new Error("Cannot make a database: initdb has failed");
-  const port = freePort();
+}
+
+/** Copies a database whose server does not run. */
+export async function copyDatabase(from: string, to: string, user: User): Promise<void> {
+  const { success } = await new Deno.Command("cp", { ...user, args: ["-R", from, to] }).output();
+  if (!success) throw new Error("Cannot copy a database");
+}
+
+/** Starts the server of the database in `data` of a folder. */
+export async function startServer(
+  folder: string,
+  user: User,
+  { settings = SETTINGS, port = freePort() }: {
+    readonly settings?: readonly string[] | undefined;
+    readonly port?: number;
+  } = {},
+): Promise<{ readonly url: string; readonly port: number; readonly pid: number }> {
   const pid = await inBackground('exec "$@"', [
-    ...[`${bin}/postgres`, "-D", data, "-p", String(port), "-k", folder, "-h", "127.0.0.1"],
-    ...SETTINGS.flatMap((setting) => ["-c", setting]),
+    ...[`${postgresPath()}/postgres`, "-D", `${folder}/data`, "-p", String(port)],
+    ...["-k", folder, "-h", "127.0.0.1"],
+    ...settings.flatMap((setting) => ["-c", setting]),
   ], user);
   await until(() => listens(port));
-  return { url: `postgres://tests@127.0.0.1:${port}/postgres`, port, pid, user };
+  return { url: `postgres://tests@127.0.0.1:${port}/postgres`, port, pid };
 }
 
 /** Starts a pooler in its transaction mode: a statement outside of a transaction may go anywhere. */
-async function startPooler(
+export async function startPooler(
   folder: string,
   port: number,
   user: User,
-): Promise<Pick<Server, "url" | "pid"> | undefined> {
+  own = freePort(),
+): Promise<{ readonly url: string; readonly port: number; readonly pid: number } | undefined> {
   const program = poolerPath();
   if (program === undefined) return undefined;
-  const own = freePort();
   const config = `${folder}/pgbouncer.ini`;
   await Deno.writeTextFile(
     config,
@@ -119,6 +140,7 @@ postgres = host=127.0.0.1 port=${port} dbname=postgres user=tests
 listen_addr = 127.0.0.1
 listen_port = ${own}
 unix_socket_dir =
+pidfile = ${folder}/pooler.pid
 auth_type = any
 pool_mode = transaction
 default_pool_size = 20
@@ -129,11 +151,11 @@ server_reset_query = DISCARD ALL
   );
   const pid = await inBackground('exec "$@"', [program, "-q", config], user);
   await until(() => listens(own));
-  return { url: `postgres://tests@127.0.0.1:${own}/postgres`, pid };
+  return { url: `postgres://tests@127.0.0.1:${own}/postgres`, port: own, pid };
 }
 
 /** Waits by the timers of Node, which go on where a test turns the clock. */
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   for (let looks = 0; !(await condition()); looks++) {
     if (looks > LOOKS) throw new Error("The server of the tests does not start");
     await setTimeout(10);
@@ -141,7 +163,7 @@ async function until(condition: () => boolean | Promise<boolean>): Promise<void>
 }
 
 /** Runs a script that goes on: nothing of it is open in this process, where a test may have started it. */
-async function inBackground(
+export async function inBackground(
   script: string,
   args: readonly string[],
   user: User = {},
@@ -156,13 +178,13 @@ async function inBackground(
 }
 
 /** A user, by its numbers; nothing for the one who runs the tests. */
-interface User {
+export interface User {
   readonly uid?: number;
   readonly gid?: number;
 }
 
 /** Gives a folder to a user who may run a server. */
-async function owner(folder: string): Promise<User> {
+export async function owner(folder: string): Promise<User> {
   const { uid: own } = await Deno.stat(folder);
   if (own !== 0) return {};
   const users = (await Deno.readTextFile("/etc/passwd")).split("\n").map((line) => line.split(":"));

@@ -119,7 +119,8 @@ testWith(needs, "an app says why its database cannot be used", async () => {
     "the database nowhere at 127.0.0.1 cannot be used: there is no database of that name",
   );
   const refused = Object.assign(new URL(url), { port: String(freePort()) }).href;
-  await assertRejects(() => openOn(refused), Error, "cannot be used: nothing listens there");
+  const opening = existingPostgres.open(refused, false);
+  await assertRejects(() => opening, Error, "Cannot open the database: nothing listens there");
   const plain = `${url.href}?sslmode=require`;
   await assertRejects(() => openOn(plain), Error, "it takes no encrypted connection: say sslmode=");
   const nobody = Object.assign(new URL(url), { username: "nobody" }).href;

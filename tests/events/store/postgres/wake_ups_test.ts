@@ -7,7 +7,6 @@ import { openPostgresEngine } from "../../../../events/store/postgres/postgres_e
 import { testWith } from "../../../_permissions.ts";
 import { delivery, later } from "../_events.ts";
 import { LISTENING, type PostgresPlace } from "../engines/postgres.ts";
-import { openProxy } from "./_proxy.ts";
 import { poolerPath, sharedPostgres } from "./_server.ts";
 
 const { needs, missing } = LISTENING;

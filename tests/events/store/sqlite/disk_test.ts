@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { type Line, type RunningApp, startApp } from "../../../../dev/harness/start_app.ts";
 import { run } from "../../../../dev/harness/run.ts";
 import { hasCompiler } from "../../../../dev/bench/disk/slow_fsync.ts";
@@ -124,6 +124,26 @@ testWith(
       await untilWriting(writer);
       assertEquals(logged(writer).slice(0, 2), FAILED_AND_BACK);
       await assertNothingLost(writer, path);
+    }),
+  unlessRoot,
+);
+
+testWith(
+  NEEDS,
+  "a start on a full disk says that there is no room",
+  () =>
+    withDisk("1m", async (folder) => {
+      const path = `${folder}/a.db`;
+      const start = () => openOn("SQLite", path).then((app) => app[Symbol.asyncDispose]());
+      const says = "a.db cannot be used: there is no room on its disk for it and the log beside it";
+      // No room for the log, and none for its index.
+      for (const free of [20_000, 16_384]) {
+        await Deno.writeFile(`${folder}/ballast`, new Uint8Array(2 ** 20 - free));
+        await assertRejects(start, Error, says);
+        await Deno.remove(`${folder}/ballast`);
+        for (const each of Deno.readDirSync(folder)) await Deno.remove(`${folder}/${each.name}`);
+      }
+      await start();
     }),
   unlessRoot,
 );

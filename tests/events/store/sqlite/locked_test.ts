@@ -1,7 +1,10 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { NoTurnError } from "../../../../events/store/engine.ts";
 import { delivery } from "../_events.ts";
+import { openOn } from "../_file_app.ts";
+import { withFolder } from "../../../_folder.ts";
+import { testWith } from "../../../_permissions.ts";
 import { testFile } from "./_stores.ts";
 
 testFile(
@@ -21,4 +24,23 @@ testFile(
     for (const { duplicate } of await Promise.all(later)) assertEquals(duplicate, false);
     assertEquals((await Array.fromAsync(store.list())).map(({ id }) => id).toSorted(), ["b", "c"]);
   },
+);
+
+testWith(
+  ["read", "write"],
+  "a start on a file that another program has locked says so, and how long it has waited",
+  () =>
+    withFolder(async (folder) => {
+      const path = `${folder}/a.db`;
+      const other = new DatabaseSync(path);
+      other.exec("begin exclusive");
+      const begun = performance.now();
+      const { message } = await assertRejects(() => openOn("SQLite", path), Error);
+      const [, seconds] =
+        /^the SQLite file .*a\.db cannot be used: another program has locked it, and was waited for ([\d.]+) s: end that program, or the transaction that it has begun$/
+          .exec(message) ?? [];
+      assert(Math.abs(Number(seconds) - (performance.now() - begun) / 1_000) < 1, message);
+      other.close();
+      await (await openOn("SQLite", path))[Symbol.asyncDispose]();
+    }),
 );

@@ -1,8 +1,10 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import type { LogRecord } from "../../../../core/mod.ts";
 import { until } from "../../../../dev/harness/until.ts";
 import { withFolder } from "../../../_folder.ts";
 import { byLength } from "../../../_length.ts";
 import { testWith } from "../../../_permissions.ts";
+import { openSqlite } from "../../../_sqlite.ts";
 import { openIn, sized, timesBegun } from "./_open.ts";
 
 const MB = 1_000_000;
@@ -59,6 +61,34 @@ testFile(
     other.file.db.run("commit");
     await takeIn(opened, () => timesBegun(path) > before);
     assertEquals([opened.lines, other.lines], [[], []]);
+  },
+);
+
+testFile(
+  "a log that a reader lets grow is reported once it is large, and once it is begun anew",
+  async (opened, path) => {
+    const [reader, writer] = [openSqlite(path), openSqlite(path)];
+    writer.database.exec("pragma wal_autocheckpoint = 0; create table own (body)");
+    reader.database.exec("begin; select count(*) from event");
+    const reports = () => opened.lines.map(({ level, message }) => [level, message]);
+    await takeIn(opened, () => opened.size("-wal") > 80 * MB);
+    assertEquals(reports(), []);
+    writer.database.exec("insert into own values (zeroblob(200 * 1024 * 1024))");
+    await takeIn(opened, () => reports().length > 0);
+    const [{ bytes, remedy }] = opened.lines as [LogRecord];
+    assert(Number(bytes) > 256 * 1024 * 1024);
+    assertMatch(String(remedy), /^end the program that has been reading the file/);
+    const before = timesBegun(path);
+    await takeIn(opened, () => opened.size("-wal") > Number(bytes) + 40 * MB);
+    assertEquals([reports().length, timesBegun(path)], [1, before]);
+    reader.database.exec("commit");
+    await takeIn(opened, () => reports().length > 1);
+    assert(opened.size("-wal") < 80 * MB);
+    assertEquals(reports(), [
+      ["warn", "write-ahead log grows: a program reads the file"],
+      ["info", "write-ahead log begun anew"],
+    ]);
+    for (const each of [reader, writer]) each[Symbol.dispose]();
   },
 );
 

@@ -1,19 +1,19 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { createEventStore } from "../../../../events/store/open_store.ts";
 import { Connection } from "../../../../events/store/sqlite/_connection.ts";
 import { openSqliteFile } from "../../../../events/store/sqlite/_file.ts";
 import { openSqliteEngine } from "../../../../events/store/sqlite/sqlite_engine.ts";
 import { claimOne, delivery } from "../_events.ts";
 
-/** Collects the statements that connections prepare, until it goes out of scope. */
-function statements(): Disposable & { readonly found: Set<string> } {
-  const found = new Set<string>();
+/** Collects the statements that connections run, with their first values, until it goes out of scope. */
+function statements(): Disposable & { readonly found: Map<string, readonly unknown[]> } {
+  const found = new Map<string, readonly unknown[]>();
   const methods = ["all", "one", "run"] as const;
   const real = methods.map((name) => Connection.prototype[name]);
   methods.forEach((name, i) => {
     // deno-lint-ignore no-explicit-any -- three methods with other results
     Connection.prototype[name] = function (this: Connection, sql: string, ...values: any[]): any {
-      found.add(sql);
+      if (!found.has(sql)) found.set(sql, values);
       return real[i]!.call(this, sql, ...values);
     };
   });
@@ -55,7 +55,7 @@ Deno.test("no statement of the engine reads a table from its beginning, or sorts
   await store.tidy({ times: 10, groups: true, uploadsOlderThanMs: 1, payloads: true });
   await Array.fromAsync(store.check());
   await Array.fromAsync(store.states());
-  const rows = [...made.found].filter((sql) => OF_ROWS.test(sql));
+  const rows = [...made.found.keys()].filter((sql) => OF_ROWS.test(sql));
   assert(rows.length > 20, `${rows.length} statements`);
   for (const sql of rows) {
     const plan = file.db.all(`explain query plan ${sql}`).map(({ detail }) => detail);
@@ -64,6 +64,22 @@ Deno.test("no statement of the engine reads a table from its beginning, or sorts
     );
     assertEquals(slow, [], sql);
     if (!SORTS.test(sql)) assert(!plan.join().includes("TEMP B-TREE"), sql);
+  }
+  await file.close();
+});
+
+Deno.test("a list of a time begins and ends in the index, also in a state", async () => {
+  const file = await openSqliteFile(":memory:");
+  const store = createEventStore(openSqliteEngine(file));
+  for (const state of [undefined, "dead"] as const) {
+    for (const [order, begin] of [["oldest", 1], ["newest", 2]] as const) {
+      using made = statements();
+      await Array.fromAsync(store.list({ state, order, receivedAfter: 1, receivedBefore: 2 }));
+      const [[sql, values]] = [...made.found] as [[string, readonly unknown[]]];
+      assertEquals(values.slice(0, 2), [begin, ""]);
+      const [{ detail }] = file.db.all(`explain query plan ${sql}`) as [{ detail: string }];
+      assertMatch(detail, /received_at.*>.* AND .*received_at.*</);
+    }
   }
   await file.close();
 });

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { withFolder } from "../../../_folder.ts";
 import { testWith } from "../../../_permissions.ts";
+import { deleteParts } from "../../../../events/store/sqlite/_change.ts";
 import { openIn, sized } from "./_open.ts";
 
 /** Counts the turns that others have while something is done. */
@@ -30,6 +31,36 @@ testWith(
           );
         }) > 2,
       );
+      assert(await turnsDuring(() => store.complete(lease!)) > 5);
+      assertEquals(opened.file.db.one("select count(*) as n from payload"), { n: 0 });
+    }),
+);
+
+testWith(
+  ["read", "write"],
+  "others have their turns while an upload of 25 MiB is deleted, or what a crash has left of one",
+  () =>
+    withFolder(async (folder) => {
+      await using opened = await openIn(`${folder}/a.db`);
+      const { engine, file: { db, commits } } = opened;
+      const { body } = sized("large", 25 * 1024 * 1024);
+      for (const id of ["whole", "rest", "small"]) {
+        await engine.upload(
+          { id, size: body.byteLength },
+          id === "small" ? body.slice(0, 9) : body,
+        );
+      }
+      await commits.run({ isIntake: false, run: () => deleteParts(db, "rest") });
+      const deleted: number[] = [];
+      const tidy = async (olderThanMs: number) =>
+        void deleted.push((await engine.tidy({ uploadsOlderThanMs: olderThanMs })).uploads);
+      assert(await turnsDuring(() => tidy(60_000)) > 5);
+      assertEquals(db.all("select distinct id from payload order by 1").map(({ id }) => id), [
+        ...["small", "whole"],
+      ]);
+      assert(await turnsDuring(() => tidy(-1)) > 5);
+      assertEquals(deleted, [1, 2]);
+      assertEquals(db.one("select count(*) as n from payload"), { n: 0 });
     }),
 );
 
