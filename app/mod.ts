@@ -72,6 +72,7 @@ export type {
   SetStateOptions,
   StateOptions,
   StoreDefinition,
+  StoreEmitOptions,
   StoredState,
   WaitOptions,
   WaitResult,

@@ -162,6 +162,14 @@ function tellingEngine<TTx>(
       });
       return telling(making, () => change);
     },
+    ...engine.insertIn && {
+      async insertIn(tx: TTx, puts: readonly Put[]) {
+        const written = await engine.insertIn!(tx, puts);
+        // It may soon be committed.
+        tell(engine.now() + LOOK_AGAIN_MS);
+        return written;
+      },
+    },
     async tidy(what) {
       const tidied = await engine.tidy(what);
       if (tidied.times + tidied.groups > 0) tell(-Infinity);

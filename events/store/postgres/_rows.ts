@@ -102,7 +102,17 @@ export const INSERT_EVENTS = `insert into @event as known (${INSERTED})
   on conflict (id) do update set ${INSERTED.map((name) => `${name} = excluded.${name}`)}
   where known.forget_at <= $1 returning id`;
 
-/** Values of {@linkcode INSERT_EVENTS}. */
+/** Adds events, except for those whose ids are known. Returns the ids that were added. */
+export const INSERT_NEW_EVENTS = `insert into @event (${INSERTED})
+  select * from unnest($1::text[], $2::bytea[], ${
+  unnest(ALL, 3)
+}) on conflict (id) do nothing returning id`;
+
+/** Deletes events that are forgotten, so that others can have their ids. */
+export const DELETE_FORGOTTEN =
+  "delete from @event where forget_at <= $1::float8 and id = any($2::text[])";
+
+/** Values of {@linkcode INSERT_EVENTS}, and behind the first one of {@linkcode INSERT_NEW_EVENTS}. */
 export function insertedValues(
   now: number,
   rows: readonly (EventWrite & { readonly body: Bytes | null })[],
