@@ -14,6 +14,7 @@ import {
   isPassing,
   isTooLong,
   LostTransactionError,
+  type Session,
   sqlStateOf,
   type Transaction,
 } from "./_connections.ts";
@@ -34,6 +35,9 @@ import { AgainError, PART_BYTES, WorkingSet } from "./_working_set.ts";
 
 /** The number of tries of a transaction that meets others. */
 const MAX_TRIES = 20;
+
+/** Time after which a lease may have been renewed while its change has waited for a connection, in milliseconds. */
+const WAITED_MS = 50;
 
 /** A change, and the version of what it writes. */
 interface Making {
@@ -237,7 +241,11 @@ export class Commits {
   async #make(makings: readonly Making[]): Promise<Applied[]> {
     const trying = new Trying(makings);
     return await this.#again(
-      () => this.#db.transaction((tx) => trying.make(tx, this.#now())),
+      // One statement needs no transaction around it.
+      () =>
+        makings.length === 1 && isOfOneCell(makings[0]!.change)
+          ? trying.make(this.#db, this.#now())
+          : this.#db.transaction((tx) => trying.make(tx, this.#now())),
       trying,
     );
   }
@@ -272,13 +280,19 @@ export class Commits {
     make: (tx: PostgresTx) => Change | Promise<Change>,
     known?: Change,
   ): Promise<Applied> {
+    const start = performance.now();
+    let waitedMs = 0;
+    const checkTurn = () => {
+      waitedMs = performance.now() - start;
+      if (known && hasNoTurn(known, waitedMs)) throw new NoTurnError(LATE);
+    };
     try {
       return await this.#again(() =>
         this.#db.transaction(async (tx) => {
-          if (known) await this.#checkBefore(tx, known);
+          if (known) await this.#checkBefore(tx, known, waitedMs);
           const change = await HandlersTransaction.call(tx, make);
           return await this.#makeLast(tx, change);
-        }, { isHandlers: true })
+        }, { isHandlers: true, checkTurn })
       );
     } catch (error) {
       if (error instanceof RefusedError) return error.refused;
@@ -289,11 +303,12 @@ export class Commits {
   }
 
   /** Refuses a change before its effects are called, if it would be refused after them anyway. */
-  async #checkBefore(tx: Transaction, change: Change): Promise<void> {
+  async #checkBefore(tx: Transaction, change: Change, waitedMs: number): Promise<void> {
     const needs = needsOf([change], noneMet());
     const set = await WorkingSet.read(tx, needs, { now: this.#now(), isLocking: false });
-    // Only while they run may the event change.
-    const refused = new ChangeMaking(set, { ...change, turn: undefined }, "", new Set()).check();
+    // Only while it waits, or its effects run, may the event change.
+    const turn = waitedMs > WAITED_MS ? change.turn : undefined;
+    const refused = new ChangeMaking(set, { ...change, turn }, "", new Set()).check();
     if (refused) throw new RefusedError(refused);
   }
 
@@ -324,7 +339,7 @@ class Trying {
   }
 
   /** Makes the changes. Returns their outcomes: of those that are refused nothing is written. */
-  async make(tx: Transaction, now: number): Promise<Applied[]> {
+  async make(tx: Session, now: number): Promise<Applied[]> {
     const changes = this.#makings.map(({ change }) => change);
     const set = await WorkingSet.read(tx, needsOf(changes, this.#met), { now });
     const applied = this.#makings.map((making) => this.#makeOne(set, making));
@@ -373,6 +388,12 @@ function onlyPutOf(change: Change): Put | undefined {
   const { before, body } = put;
   if ("must" in before) return body && body.byteLength <= PART_BYTES ? put : undefined;
   return before.record && isOpen(before.record) && !before.record.group && !body ? put : undefined;
+}
+
+/** Checks for a change of a cell that depends on nothing, such as the note of a process. */
+function isOfOneCell({ puts, unchanged, moves, cells, sums, drops }: Change): boolean {
+  if (cells?.length !== 1 || cells[0]!.version !== undefined) return false;
+  return ![puts, unchanged, moves, sums, drops].some((part) => part?.length);
 }
 
 function columnsOf(record: EventRecord, { forMs }: Put, now: number, version: Version) {

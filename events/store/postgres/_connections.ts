@@ -116,18 +116,25 @@ export class Connections implements Session {
    * become of it.
    *
    * @param work The work.
-   * @param options Whether it is a handler's, which may take long and has connections of its own.
+   * @param options Whether it is a handler's, which may take long and has connections of its own, and a function that is
+   * called once a connection is there, and may throw if that has come too late.
    * @returns Its result, once that is committed.
    * @throws {UnknownOutcomeError} If the commit was not answered, and nor was the question.
    * @throws {unknown} If anything else fails: nothing is committed then.
    */
   async transaction<T>(
     work: (tx: Transaction) => Promise<T>,
-    { isHandlers = false }: { readonly isHandlers?: boolean } = {},
+    { isHandlers = false, checkTurn }: {
+      readonly isHandlers?: boolean;
+      readonly checkTurn?: () => void;
+    } = {},
   ): Promise<T> {
     const { result, xid, lost } = await this.#with(
       isHandlers ? this.#handlers : this.#store,
-      (session) => session.transaction(work),
+      (session) => {
+        checkTurn?.();
+        return session.transaction(work);
+      },
     );
     if (lost === undefined) return result;
     if (await this.#asked(() => this.#isCommitted(xid), lost)) return result;

@@ -25,6 +25,32 @@ export const COLUMNS = [
   ...["position", "payload", "forget_at", "version", "record"],
 ].join(", ");
 
+/** Condition of the events that run. The index of those that are not done is used only if it is said that they are not. */
+const RUNNING = "state = 'running' and state <> 'done'";
+
+/**
+ * Makes a query of the events that are due up to `$1`, behind the time `$2` and the id `$3`, in their order, up to `$4`. Those
+ * that run are few, and are read from the index of their state.
+ *
+ * @param columns The columns. `due_at` and `id` are among them.
+ */
+export function selectDue(columns: string): string {
+  const part = (condition: string, at: string) =>
+    `(select ${columns} from @event where ${condition} and ${at} <= $1::float8
+      and (${at}, id) > ($2::float8, $3) order by ${at}, id limit $4)`;
+  return `${part("scheduled_at = due_at", "scheduled_at")} union all
+    ${
+    part(`${RUNNING} and scheduled_at is distinct from due_at`, "due_at")
+  } order by due_at, id limit $4`;
+}
+
+/** Makes a query of the first time behind another one at which an event is due. */
+export function selectNext(after: string): string {
+  return `select least(
+    (select scheduled_at from @event where scheduled_at > ${after} order by scheduled_at limit 1),
+    (select min(due_at) from @event where ${RUNNING} and due_at > ${after}))`;
+}
+
 /** Events that are written: what becomes of their rows, except for their payloads. */
 export interface EventWrite {
   readonly record: EventRecord;

@@ -143,6 +143,7 @@ unix_socket_dir =
 pidfile = ${folder}/pooler.pid
 auth_type = any
 pool_mode = transaction
+server_login_retry = 1
 default_pool_size = 20
 max_client_conn = 1000
 server_reset_query_always = 1
