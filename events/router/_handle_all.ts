@@ -62,7 +62,7 @@ export async function handleAll(
   const around = runOf(context);
   // Somebody has made the context by hand, for a test perhaps: nothing is noted.
   if (!around) return void await Promise.all(handlers.map((each) => each.handler(event, context)));
-  const all = handlers.filter(({ key }) => !around.isDone(key));
+  const all = around.unfinished(handlers);
   const unfinished = event.attempt === 1 || all.length < 2 ? all : triedOf(all, event, around);
   const limits = new HandlerLimits(unfinished, context, around);
   const failures: Failure[] = unfinished === all ? [] : usedUp(all, unfinished);

@@ -190,9 +190,11 @@ export class HandlerRun {
     };
   }
 
-  /** Checks whether the handler of a router has succeeded in an earlier attempt. */
-  isDone(key: string): boolean {
-    return this.#lease.record.progress?.includes(`${this.#prefix}${key}`) ?? false;
+  /** Leaves out the handlers of a router that have succeeded in an earlier attempt. */
+  unfinished<T extends { readonly key: string }>(handlers: readonly T[]): readonly T[] {
+    const { progress } = this.#lease.record;
+    if (!progress) return handlers;
+    return handlers.filter(({ key }) => !progress.includes(`${this.#prefix}${key}`));
   }
 
   /** Lists the handlers of a router, and those within them, that have succeeded in an earlier attempt. */
