@@ -73,6 +73,7 @@ export type {
   StateOptions,
   StoreDefinition,
   StoredState,
+  StoreEmitOptions,
   WaitOptions,
   WaitResult,
   WebhookEvent,

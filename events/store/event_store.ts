@@ -32,6 +32,23 @@ import type { UntakenAnswer } from "./waits.ts";
 export type CommitEffects<TTx = unknown> = (tx: TTx) => EffectsResult<TTx>;
 
 /**
+ * Options of {@linkcode EventStore.emit}.
+ *
+ * @typeParam TTx The commit or transaction of the store.
+ * @category Flows
+ */
+export interface StoreEmitOptions<TTx = unknown> extends EmitOptions {
+  /**
+   * A transaction of yours that the event is stored in: with `postgres()` a client of `npm:pg` that has begun one. You
+   * commit it, or take it back with all that is in it. The workers find the event by their next looks at the schedule.
+   * Other stores take none: use {@linkcode EventStore.transact} there.
+   *
+   * @default {undefined} It is stored at once.
+   */
+  readonly tx?: TTx | undefined;
+}
+
+/**
  * Result of a function that writes in a transaction: a promise only if that is a transaction whose statements are
  * answered later, as those of `postgres()` are. It is awaited before the commit.
  *
@@ -682,16 +699,16 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @param source The source.
    * @param type The type of the event: up to 100 letters, digits, `_`, `.`, `:` and `-`.
    * @param payload The payload, a JSON object.
-   * @param options The id, the delay and the ordering key.
+   * @param options The id, the delay and the ordering key, and the transaction that it is stored in.
    * @returns The event's id. The event is a duplicate if its id is known, in whatever state.
-   * @throws {TypeError} If an argument has the wrong type.
+   * @throws {TypeError} If an argument has the wrong type, or the store takes no transaction of yours.
    * @throws {RangeError} If the delay is out of range, or the payload takes more than 598,976 bytes.
    */
   emit<TEvents extends object, TType extends keyof TEvents & string>(
     source: OwnEvents<TEvents>,
     type: TType,
     payload: TEvents[TType],
-    options?: EmitOptions,
+    options?: StoreEmitOptions<TTx>,
   ): Promise<AcceptResult>;
   /**
    * Stores an event of a source that is given by its name.
@@ -706,15 +723,15 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
     source: string,
     type: string,
     payload: object,
-    options?: EmitOptions,
+    options?: StoreEmitOptions<TTx>,
   ): Promise<AcceptResult>;
 
   /**
    * Gives a function a transaction, for a route or a script: what it writes in the database, the events that it emits
    * and the names that it wakes are committed together, or not at all.
    *
-   * The function is synchronous, and may be called more than once: the last call counts. With `sqlite()` it runs in the
-   * transaction, and reads what it has written. With `kv()` it adds to the commit, and has read before: the checks of
+   * The function is synchronous, except with `postgres()`, and may be called more than once: the last call counts. With
+   * `sqlite()` and `postgres()` it runs in the transaction, and reads what it has written. With `kv()` it adds to the commit, and has read before: the checks of
    * the commit tell if that has changed meanwhile.
    *
    * @typeParam TResult The result of the function.

@@ -1,4 +1,11 @@
-import { type Applied, type Change, NoTurnError, type Put, type Version } from "../engine.ts";
+import {
+  type Applied,
+  type Change,
+  NoTurnError,
+  type Put,
+  type Stored,
+  type Version,
+} from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
 import { textArray } from "./_arrays.ts";
 import { ChangeMaking, type Met, needsOf, type Refused, RefusedError } from "./_change.ts";
@@ -7,13 +14,16 @@ import {
   isPassing,
   isTooLong,
   LostTransactionError,
+  type Session,
   sqlStateOf,
   type Transaction,
 } from "./_connections.ts";
 import { Lane } from "./_lanes.ts";
 import {
+  DELETE_FORGOTTEN,
   forgetAt,
   INSERT_EVENTS,
+  INSERT_NEW_EVENTS,
   insertedValues,
   loneValues,
   type LoneWrite,
@@ -55,6 +65,8 @@ export class Commits {
   readonly #newVersion: () => Version;
   readonly #announced: () => void;
   readonly #inserts = new Lane<Put, Applied | undefined>((puts) => this.#insertAll(puts));
+  // An id of one's own may be that of an event in a transaction which is not committed: then it is waited for.
+  readonly #emissions = new Lane<Put, Applied | undefined>((puts) => this.#insertAll(puts));
   readonly #updates = new Lane<Put, Applied | undefined>((puts) => this.#updateAll(puts));
   readonly #intake = new Lane<Making, Applied>((all, waitedMs) => this.#makeAll(all, waitedMs));
   readonly #work = new Lane<Making, Applied>((all, waitedMs) => this.#makeAll(all, waitedMs));
@@ -89,7 +101,8 @@ export class Commits {
     if (effects) return await this.#withEffects(change, effects);
     const put = onlyPutOf(change);
     if (put) {
-      const lane = "must" in put.before ? this.#inserts : this.#updates;
+      const inserts = urgency === "intake" ? this.#inserts : this.#emissions;
+      const lane = "must" in put.before ? inserts : this.#updates;
       const applied = await lane.add(put, { withinMs, bytes: put.body?.byteLength ?? 0 });
       if (applied) return applied;
     }
@@ -101,16 +114,46 @@ export class Commits {
   /** Stores new events whose payloads fit their rows. Of one whose id is known the result is undefined. */
   async #insertAll(puts: readonly Put[]): Promise<(() => Applied | undefined)[]> {
     const now = this.#now();
+    const rows = this.#newRows(puts, now);
+    return await this.#writeAll(rows, (written, isAgain) =>
+      // A forgotten event that has the id by now may be the one that the first statement has stored.
+      this.#db.all(INSERT_EVENTS, ...insertedValues(isAgain ? -Infinity : now, written)));
+  }
+
+  /**
+   * Stores new events in somebody else's transaction, see `Engine.insertIn`. It locks no event that has an id already: all
+   * that changes the event would wait until the transaction ends.
+   */
+  async insertIn(tx: PostgresTx, puts: readonly Put[]): Promise<(Stored | null)[]> {
+    const now = this.#now();
+    const rows = this.#newRows(puts, now).filter((row) => row !== undefined);
+    const sql = this.#db.statement(INSERT_NEW_EVENTS);
+    const values = insertedValues(now, rows).slice(1);
+    const insert = async () => (await tx.query<{ id: string }>(sql, values)).rows;
+    const added = await insert();
+    if (added.length < rows.length) {
+      const forgotten = this.#db.statement(DELETE_FORGOTTEN);
+      const { rowCount } = await tx.query(forgotten, [
+        now,
+        textArray(rows.map(({ record }) => keyText(record.id))),
+      ]);
+      if (rowCount) added.push(...await insert());
+    }
+    const ids = new Set(added.map(({ id }) => id));
+    return rows.map(({ record, version }) =>
+      ids.has(keyText(record.id)) ? { record, version } : null
+    );
+  }
+
+  /** Makes the rows of new events; undefined for one that is not among them, since its payload or its id is elsewhere. */
+  #newRows(puts: readonly Put[], now: number) {
     const ids = new Set<string>();
-    const rows = puts.map((put) => {
+    return puts.map((put) => {
       const record = put.after!({ now });
       if (!record.payload || ids.has(record.id)) return undefined;
       ids.add(record.id);
       return { ...columnsOf(record, put, now, this.#newVersion()), body: put.body! };
     });
-    return await this.#writeAll(rows, (written, isAgain) =>
-      // A forgotten event that has the id by now may be the one that the first statement has stored.
-      this.#db.all(INSERT_EVENTS, ...insertedValues(isAgain ? -Infinity : now, written)));
   }
 
   /** Changes events that are in no group. Of one that has another version, say, the result is undefined. */
@@ -198,7 +241,11 @@ export class Commits {
   async #make(makings: readonly Making[]): Promise<Applied[]> {
     const trying = new Trying(makings);
     return await this.#again(
-      () => this.#db.transaction((tx) => trying.make(tx, this.#now())),
+      // One statement needs no transaction around it.
+      () =>
+        makings.length === 1 && isOfOneCell(makings[0]!.change)
+          ? trying.make(this.#db, this.#now())
+          : this.#db.transaction((tx) => trying.make(tx, this.#now())),
       trying,
     );
   }
@@ -292,7 +339,7 @@ class Trying {
   }
 
   /** Makes the changes. Returns their outcomes: of those that are refused nothing is written. */
-  async make(tx: Transaction, now: number): Promise<Applied[]> {
+  async make(tx: Session, now: number): Promise<Applied[]> {
     const changes = this.#makings.map(({ change }) => change);
     const set = await WorkingSet.read(tx, needsOf(changes, this.#met), { now });
     const applied = this.#makings.map((making) => this.#makeOne(set, making));
@@ -341,6 +388,12 @@ function onlyPutOf(change: Change): Put | undefined {
   const { before, body } = put;
   if ("must" in before) return body && body.byteLength <= PART_BYTES ? put : undefined;
   return before.record && isOpen(before.record) && !before.record.group && !body ? put : undefined;
+}
+
+/** Checks for a change of a cell that depends on nothing, such as the note of a process. */
+function isOfOneCell({ puts, unchanged, moves, cells, sums, drops }: Change): boolean {
+  if (cells?.length !== 1 || cells[0]!.version !== undefined) return false;
+  return ![puts, unchanged, moves, sums, drops].some((part) => part?.length);
 }
 
 function columnsOf(record: EventRecord, { forMs }: Put, now: number, version: Version) {

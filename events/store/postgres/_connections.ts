@@ -8,8 +8,8 @@ export type PgValue = string | number | boolean | null | Uint8Array;
 /** A row, as a query returns it. */
 export type PgRow = Record<string, unknown>;
 
-/** The number of connections for the store itself: intake, work, reading, and one that may be slow. */
-const STORE_CONNECTIONS = 5;
+/** The number of connections for the store itself: one for each lane of its commits, and one for reading. */
+const STORE_CONNECTIONS = 6;
 
 /** Longest time in which the outcome of a lost transaction is asked for, and the pause between two questions, in milliseconds. */
 const [ASK_MS, ASK_PAUSE_MS] = [4_000, 100] as const;
@@ -212,13 +212,14 @@ export class Connections implements Session {
   async #with<T>(pool: Pool, use: (session: OpenSession) => Promise<T>): Promise<T> {
     const lent = await pool.take();
     try {
-      return await use(new OpenSession(lent, (sql) => this.#statement(sql)));
+      return await use(new OpenSession(lent, (sql) => this.statement(sql)));
     } finally {
       pool.giveBack(lent);
     }
   }
 
-  #statement(sql: string): string {
+  /** Puts the schema into a statement. */
+  statement(sql: string): string {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
       statement = sql.replaceAll("@", `${this.#schema}.`);

@@ -25,6 +25,32 @@ export const COLUMNS = [
   ...["position", "payload", "forget_at", "version", "record"],
 ].join(", ");
 
+/** Condition of the events that run. The index of those that are not done is used only if it is said that they are not. */
+const RUNNING = "state = 'running' and state <> 'done'";
+
+/**
+ * Makes a query of the events that are due up to `$1`, behind the time `$2` and the id `$3`, in their order, up to `$4`. Those
+ * that run are few, and are read from the index of their state.
+ *
+ * @param columns The columns. `due_at` and `id` are among them.
+ */
+export function selectDue(columns: string): string {
+  const part = (condition: string, at: string) =>
+    `(select ${columns} from @event where ${condition} and ${at} <= $1::float8
+      and (${at}, id) > ($2::float8, $3) order by ${at}, id limit $4)`;
+  return `${part("scheduled_at = due_at", "scheduled_at")} union all
+    ${
+    part(`${RUNNING} and scheduled_at is distinct from due_at`, "due_at")
+  } order by due_at, id limit $4`;
+}
+
+/** Makes a query of the first time behind another one at which an event is due. */
+export function selectNext(after: string): string {
+  return `select least(
+    (select scheduled_at from @event where scheduled_at > ${after} order by scheduled_at limit 1),
+    (select min(due_at) from @event where ${RUNNING} and due_at > ${after}))`;
+}
+
 /** Events that are written: what becomes of their rows, except for their payloads. */
 export interface EventWrite {
   readonly record: EventRecord;
@@ -102,7 +128,17 @@ export const INSERT_EVENTS = `insert into @event as known (${INSERTED})
   on conflict (id) do update set ${INSERTED.map((name) => `${name} = excluded.${name}`)}
   where known.forget_at <= $1 returning id`;
 
-/** Values of {@linkcode INSERT_EVENTS}. */
+/** Adds events, except for those whose ids are known. Returns the ids that were added. */
+export const INSERT_NEW_EVENTS = `insert into @event (${INSERTED})
+  select * from unnest($1::text[], $2::bytea[], ${
+  unnest(ALL, 3)
+}) on conflict (id) do nothing returning id`;
+
+/** Deletes events that are forgotten, so that others can have their ids. */
+export const DELETE_FORGOTTEN =
+  "delete from @event where forget_at <= $1::float8 and id = any($2::text[])";
+
+/** Values of {@linkcode INSERT_EVENTS}, and behind the first one of {@linkcode INSERT_NEW_EVENTS}. */
 export function insertedValues(
   now: number,
   rows: readonly (EventWrite & { readonly body: Bytes | null })[],

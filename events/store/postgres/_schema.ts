@@ -17,6 +17,9 @@ create table @event (
   own_due_at double precision,
   other_due_at double precision,
   due_at double precision generated always as (least(own_due_at, other_due_at)) stored,
+  -- Its time in the index of the schedule. The end of a lease is not in it, so that renewing one touches no index.
+  scheduled_at double precision generated always as
+    (case when state = 'running' then other_due_at else least(own_due_at, other_due_at) end) stored,
   group_key text collate "C",
   position double precision,
   -- Its payload in the table payload, if that is too large for the row, was uploaded, or was kept.
@@ -40,7 +43,7 @@ create table @event (
 alter table @event alter column record set storage external;
 alter table @event alter column body set storage external;
 create index event_received on @event (received_at, id);
-create index event_due on @event (due_at, id) where due_at is not null;
+create index event_due on @event (scheduled_at, id) where scheduled_at is not null;
 create index event_open on @event (state, received_at, id) where state <> 'done';
 create unique index event_group on @event (group_key, position) where group_key is not null;
 create index event_forget on @event (forget_at) where forget_at is not null;

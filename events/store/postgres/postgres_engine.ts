@@ -32,7 +32,7 @@ const LIMITS: Limits = {
  * Longest time between two looks of an idle worker at the schedule, in milliseconds: if nothing tells of changes, and if a
  * process that does may be killed before it has.
  */
-const [POLL_MS, LISTENING_POLL_MS] = [1_000, 60_000] as const;
+const [POLL_MS, LISTENING_POLL_MS] = [1_000, 30_000] as const;
 
 /**
  * Opens the engine of a schema.
@@ -61,6 +61,7 @@ export function openPostgresEngine(
     now,
     apply: (change) => commits.apply(change),
     transact: (make) => commits.transact(make),
+    insertIn: (tx, puts) => commits.insertIn(tx, puts),
     get: (events) => reads.get(events),
     ids: (options) => reads.ids(options),
     due: (options) => reads.due(options),
