@@ -200,6 +200,22 @@ const COMMANDS = {
       if (length !== 2) throw new UsageError("Give the id of the event and the name of the step");
     },
   },
+  "set-step": {
+    about: "Say that a step has happened of which that is unknown, with its result",
+    example:
+      "events set-step github:72d3162e-cc78-11e3-81ab-4c9367dc0958 'on(push)/post' '{\"id\":7}'",
+    details: [
+      "events show lists the steps of an event; one that is unknown has isBegun. Without JSON it has no result.",
+      "A dead event is put back with events replay then, and goes on after the step.",
+    ],
+    words: "ID NAME [JSON]",
+    check: (words) => {
+      if (words.length < 2) {
+        throw new UsageError("Give the id of the event and the name of the step");
+      }
+      checkWake(words.slice(1));
+    },
+  },
   cancel: {
     about: "Cancel events that wait or run: they never become done",
     example: "events cancel --state queued --type push",

@@ -84,9 +84,33 @@ export async function forgetStep(
   const forgotten = await store.forgetStep(ids![0]!, name!);
   const text = forgotten
     ? `forgotten: ${name}`
-    : `not forgotten: ${name} (there is no such step, or the event runs or is done)`;
+    : `not forgotten: ${name} (${await whyNot(store, ids![0]!, name!)})`;
   out(json ? JSON.stringify({ forgotten }) : text);
   return forgotten;
+}
+
+/** Says that a step has happened. */
+export async function setStep(
+  { store, words: [id, name, result], values: { json }, world: { out } }: CliRun,
+): Promise<boolean> {
+  const { ids } = await withEventIds(store, { ids: [id!] });
+  const value = result === undefined ? undefined : JSON.parse(result);
+  const set = await store.setStep(ids![0]!, name!, value);
+  const text = set ? `set: ${name}` : `not set: ${name} (${await whyNot(store, ids![0]!, name!)})`;
+  out(json ? JSON.stringify({ set }) : text);
+  return set;
+}
+
+/** Says why a step was not changed. */
+async function whyNot(store: EventStore, id: string, name: string): Promise<string> {
+  const event = await store.get(id);
+  if (!event) return `there is no event ${id}`;
+  const steps = await store.steps(id);
+  if (steps.length === 0) return "the event has no steps";
+  const step = steps.find((each) => each.name === name);
+  if (!step) return `the event's steps are ${steps.map((each) => each.name).join(", ")}`;
+  const isOver = event.state === "running" || event.state === "done";
+  return isOver ? `the event is ${event.state}` : "it is known to have happened: forget it first";
 }
 
 /** Formats the value that a parked event was woken with. */

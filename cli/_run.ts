@@ -5,7 +5,7 @@ import { runCatchUp } from "./_catch_up.ts";
 import { cancel, purge, replay, withEventIds } from "./_change.ts";
 import { type CliOptions, type CliRun, type CommandName, readOptions } from "./_commands.ts";
 import { doctor } from "./_doctor.ts";
-import { answer, emit, forgetStep, list, show, stats, wake } from "./_events.ts";
+import { answer, emit, forgetStep, list, setStep, show, stats, wake } from "./_events.ts";
 import { deleteAnswers, deleteStates, showAnswers, showSchedules, showStates } from "./_flows.ts";
 import { printable } from "./_output.ts";
 import { checkSource, exportEventsTo, importEventsFrom } from "./_port.ts";
@@ -21,7 +21,7 @@ const RUNS: Readonly<
   ...{ list, show, replay, cancel, answer, wake, purge },
   ...{ answers: showAnswers, "delete-answers": deleteAnswers },
   ...{ states: showStates, "delete-states": deleteStates, schedules: showSchedules },
-  ...{ "forget-step": forgetStep },
+  ...{ "forget-step": forgetStep, "set-step": setStep },
   ...{ emit, stats, doctor, export: exportEventsTo, import: importEventsFrom, backup: backUp },
   "catch-up": runCatchUp,
 };

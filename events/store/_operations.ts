@@ -11,7 +11,7 @@ import { firstOf } from "./_batches.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { checkChoice, find, type FoundEvent, listEvents, matches } from "./_lists.ts";
 import { NEXT_IS_DUE, settle } from "./_settlement.ts";
-import { deleteResults, forgetStep, listSteps } from "./_steps.ts";
+import { deleteResults, forgetStep, listSteps, setStep } from "./_steps.ts";
 import { leavingName } from "./_waits.ts";
 import { checkBoolean, checkOptions } from "../../core/check_options.ts";
 import type { Engine, Scan, Stored, Visit } from "./engine.ts";
@@ -62,6 +62,7 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
 
     steps: (id) => listSteps(core, id),
     forgetStep: (id, name) => forgetStep(core, id, name),
+    setStep: (id, name, result) => setStep(core, id, name, result),
 
     async get(id) {
       const found = await findEvent(engine, id);

@@ -12,10 +12,11 @@ import { met } from "../../core/check_options.ts";
 import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
 import { leavingName } from "./_waits.ts";
-import type { CellChange, CellKey } from "./engine.ts";
+import type { Cell, CellChange, CellKey } from "./engine.ts";
 import type { EventRecord, EventStep } from "./event_record.ts";
 import type { ListedStep } from "./event_store.ts";
-import { jsonBytes, sizeFlawOf, unparked } from "./settlement.ts";
+import { jsonBytes, stepOf, unparked, withStep } from "./settlement.ts";
+import { resultOf, sizeFlawOf } from "./step_result.ts";
 import { findEvent, type StoreCore } from "./store_core.ts";
 
 /** Kind of the cells. */
@@ -30,8 +31,11 @@ const MAX_KEY_NAME_BYTES = 64;
 /** Time after which a result is forgotten that no event has any more, in milliseconds: a wait takes up to a year. */
 const KEPT_MS = 34_560_000_000;
 
-/** Number of cells that are deleted in a commit: the keys of one may take 81,920 bytes in a KV. */
-const AT_ONCE = 25;
+/** Bytes of the keys that are deleted in a commit: a KV takes 81,920 bytes of keys. */
+const MAX_DELETED_BYTES = 50_000;
+
+/** Bytes of a key beside the event's id. */
+const KEY_BYTES = 200;
 
 /**
  * Makes a step, and the cells of its result.
@@ -123,6 +127,34 @@ export async function forgetStep(core: StoreCore, id: string, name: string): Pro
 }
 
 /**
+ * Stores the result of a step that has begun without a known end, of an event that does not run: somebody has looked.
+ *
+ * @param core The store.
+ * @param id The event's id.
+ * @param name The name of the step, with that of its handler.
+ * @param value The result; undefined for none.
+ * @returns True if it is stored; false if no such step has begun, or the event runs or is done.
+ * @throws {TypeError} If the result cannot be kept.
+ */
+export async function setStep(
+  core: StoreCore,
+  id: string,
+  name: string,
+  value: unknown,
+): Promise<boolean> {
+  const result = resultOf(value);
+  if ("flaw" in result) throw new TypeError(`Cannot set the step ${met(name)}: ${result.flaw}`);
+  return await untilDone(async () => {
+    const found = await findEvent(core.engine, id);
+    if (!found?.record) return false;
+    const { record, record: { state, run } } = found;
+    if (state === "running" || state === "done" || !stepOf(record, name)?.isBegun) return false;
+    const { step, cells } = storedStep(record, name, result.json, { at: core.engine.now(), run });
+    return await settle(core, found, withStep(record, step), { cells }) ? true : undefined;
+  });
+}
+
+/**
  * Deletes the results of a done event's steps in the change that settles it, if they are few: that saves a commit, and
  * leaves nothing behind if the process dies.
  *
@@ -133,7 +165,7 @@ export function resultsToDelete(after: EventRecord): readonly CellChange[] | und
   const { state, steps } = after;
   if (state !== "done" || !steps) return undefined;
   const cells = deletedCells(after, steps);
-  return cells.length <= AT_ONCE ? cells : undefined;
+  return cells.length <= deletedAtOnce(after) ? cells : undefined;
 }
 
 /**
@@ -149,12 +181,47 @@ export async function deleteResults(
   if (!record.steps) return;
   try {
     const cells = deletedCells(record, record.steps);
-    for (let from = 0; from < cells.length; from += AT_ONCE) {
-      await engine.apply({ cells: cells.slice(from, from + AT_ONCE), urgency: "work" });
+    const some = deletedAtOnce(record);
+    for (let from = 0; from < cells.length; from += some) {
+      await engine.apply({ cells: cells.slice(from, from + some), urgency: "work" });
     }
   } catch (error) {
     writeLog(log, "debug", "results of steps not deleted", { eventId: record.id, error });
   }
+}
+
+/**
+ * Makes a function that deletes a part of a result if no event has it any more: the process has died that was about to
+ * delete it.
+ *
+ * @param core The store.
+ * @returns The function. It gets cells, in the order of their keys.
+ */
+export function deletingLeft(core: StoreCore): (cell: Cell) => Promise<void> {
+  let known: { readonly id: unknown; readonly keys: ReadonlySet<string> | undefined } | undefined;
+  return async ({ key, version }) => {
+    const [, id] = key;
+    const isNamed = () => known!.keys?.has(JSON.stringify(key)) ?? true;
+    if (known?.id === id && isNamed()) return;
+    // Read after the cell: what was stored since has another version.
+    known = { id, keys: await namedKeys(core, String(id)) };
+    if (isNamed()) return;
+    await core.engine.apply({ cells: [{ key, version, after: null }], urgency: "work" });
+  };
+}
+
+/** Lists the keys of the results that an event has; undefined if that cannot be read. */
+async function namedKeys({ engine }: StoreCore, id: string): Promise<Set<string> | undefined> {
+  const found = await findEvent(engine, id);
+  if (found && !found.record) return undefined;
+  const { state = "done", steps = [] } = found?.record ?? {};
+  if (state === "done") return new Set();
+  return new Set(deletedCells(found!.record!, steps).map(({ key }) => JSON.stringify(key)));
+}
+
+/** Counts the cells of an event's results that are deleted in a commit. */
+function deletedAtOnce({ id }: EventRecord): number {
+  return Math.floor(MAX_DELETED_BYTES / (KEY_BYTES + Buffer.byteLength(id)));
 }
 
 function deletedCells(record: EventRecord, steps: readonly EventStep[]): CellChange[] {

@@ -470,6 +470,18 @@ export interface EventOperations {
   forgetStep(id: string, name: string): Promise<boolean>;
 
   /**
+   * Says that a step has happened that has begun without a known end, so that the next attempt goes on after it. The
+   * event waits or is dead; a dead one is to be replayed then.
+   *
+   * @param id The event's id.
+   * @param name The step's name, as {@linkcode EventOperations.steps} lists it.
+   * @param result The result of the step, JSON of up to 524,288 bytes; undefined for none.
+   * @returns True if it is noted; false if no such step has begun without a known end, or the event runs or is done.
+   * @throws {TypeError} If the result is not JSON, or too large.
+   */
+  setStep(id: string, name: string, result?: unknown): Promise<boolean>;
+
+  /**
    * Puts dead events back, or done ones if the filter has the state `done`. Events of one ordering key are
    * handled in the order received. Without ids, dead ones are those that failed: what
    * somebody has cancelled is put back by its id, or with the outcome `cancelled`.

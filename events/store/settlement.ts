@@ -34,9 +34,6 @@ const UNSEEN_MS = 300_000;
 /** The number of bytes that the names of an event's done handlers and its steps take in its record, at most. */
 const MAX_PROGRESS_BYTES = 32_768;
 
-/** Largest result of a step, in bytes of its JSON. In Base64 it takes 699,051: the commit of a KV takes 819,200. */
-const MAX_RESULT_BYTES = 524_288;
-
 /** The number of bytes that the results of an event's waits take in its record, at most, with their names. */
 const MAX_WOKEN_BYTES = 18_432;
 
@@ -297,19 +294,15 @@ export function withoutStep(record: EventRecord, name: string): EventRecord {
   return steps ? { ...record, steps } : record;
 }
 
-/** Says why the result of a step, as JSON, is too large to be stored; undefined if it is not. */
-export function sizeFlawOf(json: string): string | undefined {
-  const bytes = Buffer.byteLength(json);
-  if (bytes <= MAX_RESULT_BYTES) return undefined;
-  return `its result takes ${bytes} bytes as JSON, over ${MAX_RESULT_BYTES}. Return less, or where it is kept`;
-}
+/** Thrown if there is no room for a part of the handling: there is none in a later attempt either. */
+export class NoRoomError extends RangeError {}
 
 /** Checks a record in which a part of the handling was noted. */
 function noted(record: EventRecord, name: string): EventRecord {
   if (isCancelRequested(record)) throw cancelledProgress();
   const bytes = partsBytes(record);
   if (bytes <= MAX_PROGRESS_BYTES) return record;
-  throw new RangeError(
+  throw new NoRoomError(
     `Cannot store the step ${
       met(name)
     }: with it, the event's steps and handlers would take ${bytes} bytes, over ` +

@@ -108,9 +108,9 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> extends StepCo
    * @param options What is done if it is not known whether the step has happened.
    * @returns The result, as its JSON has it.
    * @throws {TypeError} If the name is malformed or was used in this attempt, or the handler has ended.
-   * @throws {RangeError} If the names of the event's steps and handlers would take more than 32,768 bytes.
-   * @throws {GiveUpError} If the result is not JSON, or too large, since each attempt would do the work again; or if it is
-   * not known whether the step has happened, and the options say `"fail"`.
+   * @throws {GiveUpError} If the result is not JSON, or too large, or there is no room for it, since each attempt would
+   * do the work again: the names of an event's steps and handlers take up to 32,768 bytes, and a result fits a commit of
+   * a KV with events of 200,000 bytes. Or if it is not known whether the step has happened, and the options say `"fail"`.
    * @throws {Error} If the event was cancelled or lost to another worker, what the step has added cannot be committed,
    * or the store does not answer: then the next attempt finds the step if it was stored.
    */

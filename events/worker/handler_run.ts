@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { isPromise, met } from "../../core/check_options.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
@@ -43,6 +44,9 @@ const TURNS = 20;
 
 /** Key of the run in a handler's context. It stays when an app or a user copies the context. */
 const RUN = Symbol("run");
+
+/** The run of the step that the code at hand belongs to. */
+const STEP = new AsyncLocalStorage<HandlerRun>();
 
 /** Parts of a worker that runs use. */
 interface RunParts {
@@ -165,7 +169,7 @@ export class HandlerRun {
     return {
       signal: this.limits.signal,
       settleWith: (effects) => {
-        this.#checkRunning("settle with effects");
+        this.#checkAdding("settle with effects");
         (this.#effects ??= []).push(effects);
       },
       emit: (
@@ -173,9 +177,13 @@ export class HandlerRun {
         type: string,
         payload: object,
         options?: EmitOptions,
-      ) => this.#emit(emissionOf(source, type, payload, options)),
+      ) => {
+        const emission = emissionOf(source, type, payload, options);
+        this.#checkAdding("emit the event");
+        this.#emit(emission);
+      },
       wake: (name, value) => {
-        this.#checkRunning("wake an event");
+        this.#checkAdding("wake an event");
         this.#wakes = withWake(this.#wakes, wakeOf(name, value), this.#room);
       },
       state: (key, options) => this.#ownStates.open(key, options),
@@ -222,6 +230,11 @@ export class HandlerRun {
     // Until it is known what was noted, the rest cannot be committed once and only once.
     const resolving = this.#root.#shared?.resolved();
     if (resolving) await resolving;
+  }
+
+  /** Calls the function of a step, whose run this is. */
+  runStep(call: () => unknown): Promise<void> {
+    return this.run(() => STEP.run(this, call));
   }
 
   async #callsEnded(): Promise<void> {
@@ -354,13 +367,13 @@ export class HandlerRun {
     send: (name: string, context: StepContext) => unknown,
     options: AskOptions = {},
   ): Promise<Answer<TValue>> {
-    this.#checkRunning("ask");
+    this.#checkWaiting();
     checkQuestion(name, send, options);
     const { by, timeoutMs = DEFAULT_TIMEOUT_MS, unknown = "repeat" } = options;
     const { record } = this.#lease;
     const own = ownName(record, `ask/${this.#prefix}${name}`);
     const now = Date.now();
-    const question = { eventId: record.id, by, until: now + timeoutMs };
+    const question = { eventId: record.id, run: record.keyRun, by, until: now + timeoutMs };
     // Before it is sent: the answer may come at once.
     const cells = [questionCell(own, question, now)];
     const sending = async (context: StepContext) => {
@@ -378,8 +391,19 @@ export class HandlerRun {
   async #answer(name: string | undefined, value: unknown): Promise<AnswerResult> {
     this.#checkRunning("answer");
     const { store, leaseMs } = this.#parts;
-    const { id: eventId, sender } = this.#lease.record;
-    return await withDeadline(store.answer(name, value, { by: sender?.id, eventId }), leaseMs);
+    const { id: eventId } = this.#lease.record;
+    const by = await this.#senderId();
+    return await withDeadline(store.answer(name, value, { by, eventId }), leaseMs);
+  }
+
+  /** Finds the id of who has caused the event; undefined if that is not known, or a batch has several senders. */
+  async #senderId(): Promise<number | undefined> {
+    const { lease, record: { batch, sender } } = this.#lease;
+    const { store, leaseMs } = this.#parts;
+    const others = batch && batch.events > 1
+      ? await withDeadline(store.members(lease), leaseMs)
+      : [];
+    return others.every((each) => each.sender?.id === sender?.id) ? sender?.id : undefined;
   }
 
   async #sleep(name: string, ms: number): Promise<void> {
@@ -392,7 +416,7 @@ export class HandlerRun {
     name: string,
     options: WaitOptions | undefined,
   ): Promise<WaitResult<TValue>> {
-    this.#checkRunning("wait");
+    this.#checkWaiting();
     try {
       return await this.#progress.resultOf<TValue>(waitOf(name, options));
     } catch (error) {
@@ -415,7 +439,7 @@ export class HandlerRun {
       read: (key, options) => withDeadline(store.state(key, options), leaseMs),
       room: this.#room,
       intake: this.#lease.record.intake,
-      checkRunning: (doing) => this.#checkRunning(doing),
+      checkRunning: (doing) => this.#checkAdding(doing),
       around: this.#around && this.#around.#ownStates,
     });
   }
@@ -445,6 +469,36 @@ export class HandlerRun {
   *#withAround(): Iterable<HandlerRun> {
     yield this;
     if (this.#around) yield* this.#around.#withAround();
+  }
+
+  /** Refuses what the function of a step adds with another context than the step's: an attempt that skips it loses that. */
+  #checkAdding(doing: string): void {
+    this.#checkRunning(doing);
+    const step = this.#stepAtHand;
+    if (!step || step === this) return;
+    throw new TypeError(
+      `Cannot ${doing} in the step ${
+        met(step.#key)
+      } with its handler's context: an attempt that skips ` +
+        "the step would lose it. Use the context that the step is given, or do it after the step",
+    );
+  }
+
+  #checkWaiting(): void {
+    this.#checkRunning("wait");
+    const step = this.#stepAtHand;
+    if (!step) return;
+    throw new TypeError(
+      `Cannot wait in the step ${
+        met(step.#key)
+      }: it would begin anew after that. Wait outside of steps`,
+    );
+  }
+
+  /** The run of the step of this event that the caller is a part of; undefined for none. */
+  get #stepAtHand(): HandlerRun | undefined {
+    const step = this.#root.#shared && STEP.getStore();
+    return step && step.#root === this.#root ? step : undefined;
   }
 
   #checkRunning(doing: string): void {

@@ -7,7 +7,8 @@ import { contentOf, storeAll } from "../events/store/_moving.ts";
 import { addressOf, KV } from "../events/store/engines/kv.ts";
 import { POSTGRES } from "../events/store/engines/postgres.ts";
 import { SQLITE } from "../events/store/engines/sqlite.ts";
-import { sharedPostgres } from "../events/store/postgres/_server.ts";
+import { postgresPath, sharedPostgres } from "../events/store/postgres/_server.ts";
+import { run } from "../../dev/harness/run.ts";
 import { environmentOf } from "../../dev/harness/environment.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
@@ -154,6 +155,40 @@ testWith([...needs, "net"], `${DOCUMENT} shows programs on Postgres that run`, a
       await runIn(direct, `drop database ${database}`);
     }
   });
+}, missing);
+
+/** Runs a block of the page in a shell, on a database and as its owner, in which `deno task` is the tool. */
+async function inShell(kind: string, url: string, folder: string): Promise<void> {
+  const [block] = blocks(await read(DOCUMENT), `sh ${kind}`);
+  const { port } = new URL(url);
+  const commands = block!.replaceAll("@db.example.com/my_db", `@127.0.0.1:${port}/postgres`);
+  const tool = `deno() { shift; "$DENO" run -A --unstable-kv --cached-only -q "$TOOL" "$@"; }`;
+  const env = {
+    ...{ DATABASE_URL: url, OWNER_URL: url, DENO: Deno.execPath(), TOOL },
+    PATH: `${postgresPath()}:${Deno.env.get("PATH")}`,
+  };
+  const shell = ["-euc", `${tool}\n${commands}`];
+  const { code, stderr } = await run("sh", shell, { cwd: folder, env });
+  assertEquals([kind, code, stderr], [kind, 0, ""]);
+}
+
+const TOOL = new URL("cli/main.ts", ROOT).pathname;
+
+testWith(needs, `${DOCUMENT} shows commands for Postgres that run`, async () => {
+  const { direct } = await sharedPostgres();
+  const database = `docs_${crypto.randomUUID().slice(0, 8)}`;
+  await runIn(direct, `create database ${database}`);
+  const url = Object.assign(new URL(direct), { pathname: `/${database}` }).href;
+  await withFolder(async (folder) => {
+    await runIn(direct, "create role my_bot login");
+    await inShell("migrate", direct, folder);
+    assertEquals((await runHere(["events", "stats", "--store", direct])).code, 0);
+    await inShell("psql", direct, folder);
+    await runIn(direct, "drop schema edge_base cascade; drop role my_bot");
+    await runIn(url, "create table mine (n int); insert into mine values (1)");
+    await inShell("dump", url, folder);
+  });
+  await runIn(direct, `drop database ${database}`);
 }, missing);
 
 const CONFIG = new URL("deno.json", ROOT).pathname;

@@ -76,7 +76,9 @@ export function needsOf(changes: readonly Change[], met: Met): Needs {
     }
     for (const { record } of unchanged) needs.ids.add(keyText(record.id));
     for (const { event } of moves) needs.ids.add(keyText(event.id));
-    for (const { key } of cells) {
+    for (const { key, version } of cells) {
+      // Others are written over, whatever they are.
+      if (version === undefined) continue;
       const bytes = encodeCellKey(key);
       needs.cells.set(bytes.toHex(), bytes);
     }

@@ -14,6 +14,7 @@ import {
   isPassing,
   isTooLong,
   LostTransactionError,
+  type Session,
   sqlStateOf,
   type Transaction,
 } from "./_connections.ts";
@@ -243,7 +244,11 @@ export class Commits {
   async #make(makings: readonly Making[]): Promise<Applied[]> {
     const trying = new Trying(makings);
     return await this.#again(
-      () => this.#db.transaction((tx) => trying.make(tx, this.#now())),
+      // One statement needs no transaction around it.
+      () =>
+        makings.length === 1 && isOfOneCell(makings[0]!.change)
+          ? trying.make(this.#db, this.#now())
+          : this.#db.transaction((tx) => trying.make(tx, this.#now())),
       trying,
     );
   }
@@ -338,7 +343,7 @@ class Trying {
   }
 
   /** Makes the changes. Returns their outcomes: of those that are refused nothing is written. */
-  async make(tx: Transaction, now: number): Promise<Applied[]> {
+  async make(tx: Session, now: number): Promise<Applied[]> {
     const changes = this.#makings.map(({ change }) => change);
     const set = await WorkingSet.read(tx, needsOf(changes, this.#met), { now });
     const applied = this.#makings.map((making) => this.#makeOne(set, making));
@@ -387,6 +392,12 @@ function onlyPutOf(change: Change): Put | undefined {
   const { before, body } = put;
   if ("must" in before) return body && body.byteLength <= PART_BYTES ? put : undefined;
   return before.record && isOpen(before.record) && !before.record.group && !body ? put : undefined;
+}
+
+/** Checks for a change of a cell that depends on nothing, such as the note of a process. */
+function isOfOneCell({ puts, unchanged, moves, cells, sums, drops }: Change): boolean {
+  if (cells?.length !== 1 || cells[0]!.version !== undefined) return false;
+  return ![puts, unchanged, moves, sums, drops].some((part) => part?.length);
 }
 
 function columnsOf(record: EventRecord, { forMs }: Put, now: number, version: Version) {

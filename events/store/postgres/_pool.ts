@@ -29,6 +29,8 @@ export interface PgSettings {
   readonly password?: string | undefined;
   readonly database?: string | undefined;
   readonly ssl?: unknown;
+  /** Settings of the session, as a command line has them. */
+  readonly options?: string | undefined;
 }
 
 /** The parts of a client of `npm:pg` that are used. */

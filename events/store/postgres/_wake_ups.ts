@@ -1,4 +1,4 @@
-import { type LogSink, writeLog } from "../../../core/mod.ts";
+import { type LogSink, reasonOf, writeLog } from "../../../core/mod.ts";
 import { sleep } from "../../../core/timeouts.ts";
 import type { Session } from "./_connections.ts";
 import { type Lent, type PgSettings, Pool } from "./_pool.ts";
@@ -121,9 +121,10 @@ export class WakeUps {
     try {
       lent = await this.#pool.take();
       if (await this.#listenBy(lent) || lent.isLost) return CONNECT_PAUSE_MS;
-      this.#warn();
+      this.#warn("a pooler may be in between: it has to be a direct connection");
       return DEAF_PAUSE_MS;
-    } catch {
+    } catch (error) {
+      this.#warn(reasonOf(error));
       return CONNECT_PAUSE_MS;
     } finally {
       this.#next?.resolve(false);
@@ -149,6 +150,7 @@ export class WakeUps {
 
   /** Wakes the workers for what others have sent before, and from now on for what is heard. */
   #begin(): void {
+    this.#hasWarned = false;
     clearInterval(this.#polling);
     this.#wakeAll();
   }
@@ -171,11 +173,12 @@ export class WakeUps {
     for (const wake of this.#wakes) wake();
   }
 
-  #warn(): void {
+  /** Warns, once for each time that it could not be heard. */
+  #warn(reason: string): void {
     if (this.#hasWarned || this.#closing.signal.aborted) return;
     this.#hasWarned = true;
     writeLog(this.#options.log, "warn", "nothing is heard by 'listenUrl', the app polls", {
-      reason: "a pooler may be in between: it has to be a direct connection",
+      reason,
     });
   }
 }

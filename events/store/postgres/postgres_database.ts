@@ -20,7 +20,7 @@ interface PostgresDatabaseOptions {
   readonly setup?: ((tx: PostgresTx) => unknown) | undefined;
   /** Explains an error. By default it is thrown as it is. */
   readonly explain?: ((error: unknown) => Error) | undefined;
-  /** Set if the schema goes when it is closed: that of a test. */
+  /** Set if the schema goes when it is closed, with {@linkcode ownSchemaOf} it: those of a test. */
   readonly isForTests?: boolean | undefined;
 }
 
@@ -77,9 +77,17 @@ export class PostgresDatabase implements Database<PostgresTx, PostgresReader> {
 
   async close(): Promise<void> {
     const { db } = this.#database;
-    if (this.#options.isForTests) await db.run(`drop schema if exists ${db.schema} cascade`);
+    if (this.#options.isForTests) {
+      const own = ownSchemaOf(db.schema.replaceAll('"', ""));
+      await db.run(`drop schema if exists ${db.schema}, ${own} cascade`);
+    }
     await this.#database.close();
   }
+}
+
+/** Names the schema that a test's own tables are in, beside that of its store. */
+export function ownSchemaOf(schema: string): string {
+  return `${schema}_own`;
 }
 
 async function setUp(tx: Transaction, setup: (tx: PostgresTx) => unknown): Promise<void> {

@@ -28,7 +28,7 @@ import {
   VARIABLES,
 } from "./_settings.ts";
 import type { PostgresReader, PostgresTx } from "./_tx.ts";
-import { PostgresDatabase } from "./postgres_database.ts";
+import { ownSchemaOf, PostgresDatabase } from "./postgres_database.ts";
 
 /**
  * Options of {@linkcode postgres}.
@@ -53,7 +53,7 @@ export interface PostgresOptions {
    * Certificate of the authority that the server's certificate is checked by, as PEM: for one that the system does not
    * trust. The connections are encrypted then.
    *
-   * @default {undefined} They are encrypted if the URL or `PGSSLMODE` says so.
+   * @default {undefined} They are encrypted if the URL or `PGSSLMODE` says so, or the host is not in the private network.
    */
   readonly ca?: string | undefined;
   /**
@@ -185,20 +185,30 @@ function storeIn(
     prepare: (variables: Variables) => {
       const { settings, schema } = addressFrom(variables);
       const { ca, schema: own = schema } = options;
-      const address = { settings: withAuthority(settings, ca), schema: own };
+      // Names without a schema are those of tables that the test makes, and that go with it.
+      const path = isForTests ? { options: `-c search_path=${ownSchemaOf(own)},public` } : {};
+      const address = { settings: { ...withAuthority(settings, ca), ...path }, schema: own };
       return { open: (log: LogSink) => openFor(address, options, isForTests, log) };
     },
-    forTests: () => storeIn({ ...options, schema: nameForTests() }, true),
+    forTests: () => storeIn(optionsForTests(options), true),
   });
+}
+
+/** Makes the options of a test: with schemas of its own, one of the store and one of the tables that `setup` makes. */
+function optionsForTests({ setup, ...options }: PostgresOptions): PostgresOptions {
+  const schema = `edge_base_test_${crypto.randomUUID().replaceAll("-", "")}`;
+  return {
+    ...{ ...options, schema },
+    async setup(tx) {
+      await tx.query(`create schema if not exists ${ownSchemaOf(schema)}`);
+      await setup?.(tx);
+    },
+  };
 }
 
 /** Has the server's certificate checked by an authority, if there is one. */
 function withAuthority(settings: PgSettings, ca: string | undefined): PgSettings {
   return ca === undefined ? settings : { ...settings, ssl: { ca } };
-}
-
-function nameForTests(): string {
-  return `edge_base_test_${crypto.randomUUID().replaceAll("-", "")}`;
 }
 
 async function openFor(

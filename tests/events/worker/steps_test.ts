@@ -1,9 +1,10 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type Fault, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import {
   type CommitEffects,
   type EventHandler,
   GiveUpError,
+  type HandlerContext,
   openEventStore,
   type StepContext,
 } from "../../../events/mod.ts";
@@ -231,4 +232,66 @@ testStoreOnce("GiveUpError has the event given up at once, and kept", async (sut
   assertEquals(records.map(({ level, message }) => `${level}: ${message}`), [
     "warn: event given up, now dead",
   ]);
+});
+
+/** Ways to add something with a handler's context, and what its error calls that. */
+const ADDING: Readonly<Record<string, (context: HandlerContext) => unknown>> = {
+  "emit the event": ({ emit }) => emit("own", "lost", {}),
+  "wake an event": ({ wake }) => wake("lost"),
+  "settle with effects": ({ settleWith }) => settleWith(() => {}),
+  "read the state": ({ state }) => state("lost"),
+};
+
+for (const [doing, add] of Object.entries(ADDING)) {
+  testStoreOnce(`step() refuses to ${doing} with the handler's context`, async (sut) => {
+    await handle(sut, async ({ id }, context) => {
+      if (id !== "d1") return;
+      await context.step("a", async (own) => {
+        await later(1);
+        const error = await assertRejects(async () => await add(context), TypeError);
+        const message = `Cannot ${doing} in the step "a" with its handler's context: `;
+        assertEquals(error.message.slice(0, message.length), message);
+        await add({ ...context, ...own });
+      });
+      await add(context);
+    });
+    assertEquals((await sut.store.get("d1"))?.outcome, "handled");
+  });
+}
+
+testStoreOnce("step() refuses to set a state of the handler's", async (sut) => {
+  await handle(sut, async (_event, { step, state }) => {
+    const count = await state("count");
+    await step("a", () => {
+      assertThrows(() => count.set(1), TypeError, "Cannot set the state in the step");
+    });
+    count.set(2);
+  });
+  assertEquals((await sut.store.state("count")).value, 2);
+});
+
+testStoreOnce("step() refuses to wait: it would begin anew", async (sut) => {
+  await handle(sut, async (_event, { step, sleep, waitFor, ask }) => {
+    await step("a", async () => {
+      for (const wait of [() => sleep("b", 1), () => waitFor("c"), () => ask("d", () => {})]) {
+        await assertRejects(wait, TypeError, 'Cannot wait in the step "a"');
+      }
+    });
+  });
+  assertEquals((await sut.store.get("d1"))?.outcome, "handled");
+});
+
+testStoreOnce("a step within a step adds with its own context", async (sut) => {
+  const counting = countingIn(sut);
+  await handle(sut, async ({ attempt }, { step }) => {
+    await step("outer", async (outer) => {
+      await step("inner", (inner) => {
+        assertThrows(() => outer.wake("lost"), TypeError, 'in the step "inner"');
+        counting(inner);
+      });
+      counting(outer);
+    });
+    if (attempt === 1) throw new Error("not yet");
+  });
+  assertEquals(await standing(sut), { attempt: 2, steps: ["inner", "outer"], count: 2 });
 });

@@ -141,9 +141,9 @@ for (const [end, act] of Object.entries(ENDS)) {
   });
 }
 
-testStore("a few results are deleted in the commit that settles their event", async (sut) => {
+testStore("a hundred results are deleted in the commit that settles their event", async (sut) => {
   const { place, store } = sut;
-  assert(await store.complete(await noted(store, [LONG, "1"])));
+  assert(await store.complete(await noted(store, [LONG, ...new Array(99).fill("1")])));
   assertEquals((await place.contents()).results, 0);
 });
 
@@ -173,7 +173,7 @@ testStoreOnce("results take no room in the commit that settles their event", asy
 testStoreOnce("many and large results are deleted together", async (sut) => {
   const { store } = sut;
   const large = filled("漢", MAX_BYTES);
-  const lease = await noted(store, [...new Array(60).fill("1"), large, large, large]);
+  const lease = await noted(store, [...new Array(250).fill("1"), large, large, large]);
   assert(await store.complete(lease));
   await assertNoResults(sut);
 });
@@ -300,3 +300,25 @@ testStore("an event with steps of its own joins no batch", async (sut) => {
   }
   await assertNoResults(sut);
 });
+
+testStore(
+  "check() deletes results that no event has, and no others",
+  async ({ store, place, damages }) => {
+    const check = () => Array.fromAsync(store.check());
+    const lease = await noted(store, [LONG, "1"]);
+    const kept = (await place.contents()).results;
+    await noted(store, [LONG, "2"], "d2");
+    await damages.lose("event", "d2");
+    await check();
+    assertEquals((await place.contents()).results, kept);
+    assertEquals(await resultsOf(store, lease), [LONG, "1"]);
+    const undo = await damages.spoil("event", "d1");
+    await check();
+    await undo();
+    assertEquals(await resultsOf(store, lease), [LONG, "1"]);
+    assert(await store.complete((await store.recover(lease))!));
+    await assertNoResults({ place });
+  },
+  {},
+  "damages",
+);

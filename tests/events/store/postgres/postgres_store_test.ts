@@ -1,7 +1,12 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Client } from "pg";
 import { defineApp, forge, openApp } from "../../../../mod.ts";
-import { postgres } from "../../../../events/store/postgres/mod.ts";
+import {
+  postgres,
+  type PostgresReader,
+  type PostgresTx,
+} from "../../../../events/store/postgres/mod.ts";
+import { startTestBot } from "../../../../testing/mod.ts";
 import { existingPostgres } from "../../../../events/store/postgres/postgres_store.ts";
 import { freePort } from "../../../../dev/harness/free_port.ts";
 import { testWith } from "../../../_permissions.ts";
@@ -84,6 +89,25 @@ testWith(needs, "setup makes tables, and an error of it keeps the app from start
   assertEquals((await app.db.query(`select * from mine_${schema}`)).rows, []);
   await assertRejects(() => open((tx) => tx.query("create tabel x")), Error, "syntax error");
   await app.store.transact((tx) => tx.query(`drop table mine_${schema}`));
+}, missing);
+
+testWith(needs, "each test bot has its own tables, which go with it", async () => {
+  const table = `mine_${crypto.randomUUID().slice(0, 8)}`;
+  const setup = (tx: PostgresTx) => tx.query(`create table ${table} (n int)`);
+  const bot = defineApp({ name: "bot", platform: forge(), store: postgres({ setup }) });
+  const env = { DATABASE_URL: (await sharedPostgres()).direct };
+  const schemas = async (reader: PostgresReader) =>
+    (await reader.query(`select schemaname from pg_tables where tablename = '${table}'`)).rows;
+  {
+    await using one = await startTestBot(bot, { env });
+    await using other = await startTestBot(bot, { env });
+    await one.store.transact((tx) => tx.query(`insert into ${table} values (1)`));
+    assertEquals((await one.db.query(`select n from ${table}`)).rows, [{ n: 1 }]);
+    assertEquals((await other.db.query(`select n from ${table}`)).rows, []);
+    assertEquals((await schemas(other.db)).length, 2);
+  }
+  await using after = await startTestBot(bot, { env });
+  assertEquals((await schemas(after.db)).length, 1);
 }, missing);
 
 testWith(needs, "an app says why its database cannot be used", async () => {
