@@ -43,7 +43,7 @@ interface Putting {
   readonly event: SetEvent | undefined;
 }
 
-/** What a try before has met. */
+/** Rows that a try before has met. */
 export interface Met {
   /** Groups that must be locked, encoded. */
   readonly groups: Set<string>;
