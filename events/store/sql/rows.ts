@@ -4,13 +4,19 @@
  * @module
  */
 import type { CellKey, Version } from "../engine.ts";
-import { type EventRecord, type EventRef, isEventRecord } from "../event_record.ts";
+import {
+  type EventRecord,
+  type EventRef,
+  type EventState,
+  isEventRecord,
+} from "../event_record.ts";
 
 /** The columns of an event that an engine works with. */
 export interface EventRow<TJson = string> {
   readonly seq: number;
   readonly id: string;
   readonly received_at: number;
+  readonly state: EventState;
   readonly own_due_at: number | null;
   readonly other_due_at: number | null;
   readonly due_at: number | null;
@@ -24,7 +30,7 @@ export interface EventRow<TJson = string> {
 
 /** The columns, for a query. */
 export const COLUMNS = [
-  ...["seq", "id", "received_at", "own_due_at", "other_due_at", "due_at", "group_key"],
+  ...["seq", "id", "received_at", "state", "own_due_at", "other_due_at", "due_at", "group_key"],
   ...["position", "payload", "forget_at", "version", "record"],
 ].join(", ");
 
