@@ -1,4 +1,5 @@
 import {
+  type AnswerResult,
   type EventFilter,
   type EventRecord,
   type EventStore,
@@ -72,8 +73,24 @@ export async function answer(
 ): Promise<boolean> {
   const value = text === undefined ? undefined : JSON.parse(text);
   const result = await store.answer(name, value, { by });
-  out(json ? JSON.stringify(result) : `${result.outcome}: ${name}`);
+  const why = whyNotTaken(result, by);
+  out(json ? JSON.stringify(result) : `${result.outcome}: ${name}${why && ` (${why})`}`);
   return result.outcome === "taken";
+}
+
+/** Says why an answer was not taken; an empty text if it was. */
+function whyNotTaken(result: AnswerResult, by: number | undefined): string {
+  const { outcome, at } = result;
+  if (outcome === "taken") return "";
+  if (outcome === "unknown") return "there is no such question";
+  if (outcome === "over") return "its event does not wait for it any more";
+  if (outcome === "late") {
+    const whose = result.by === undefined ? "" : ` by ${result.by}`;
+    return `answered before${whose}${at === undefined ? "" : ` at ${isoOf(at)}`}`;
+  }
+  return by === undefined
+    ? "only some senders may answer: give --by"
+    : `sender ${by} may not answer`;
 }
 
 /** Forgets a step. */

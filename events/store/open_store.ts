@@ -138,16 +138,15 @@ function tellingEngine<TTx>(
       else if (time < Infinity) listener.onDueLater?.(time);
     }
   }
-  async function telling(applying: Promise<Applied>, changeOf: () => Change): Promise<Applied> {
-    try {
-      const applied = await applying;
+  function telling(applying: Promise<Applied>, changeOf: () => Change): Promise<Applied> {
+    return applying.then((applied) => {
       if (applied.ok && listeners.size > 0) tell(firstDueBy(changeOf(), applied, engine.now()));
       return applied;
-    } catch (error) {
+    }, (error) => {
       // It may have been made.
       tell(engine.now() + LOOK_AGAIN_MS);
       throw error;
-    }
+    });
   }
   return {
     ...engine,

@@ -104,17 +104,26 @@ export function retried(
  */
 export function released(
   record: EventRecord,
-  { delayMs = 0, isBegun = false, reason, isUnhandled }: ReleaseOptions,
+  { delayMs = 0, isBegun = false, isLimited = false, reason, isUnhandled }: ReleaseOptions,
   now: number,
 ): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now, reason);
   const attempt = Math.max(0, record.attempt - 1);
   const dueAt = now + delayMs;
   const after: EventRecord = { ...record, state: "queued", lease: null, attempt, dueAt, delayMs };
+  if (isLimited) return { ...after, limitedAttempt: attempt };
   const begun = isBegun ? withHandler({ ...after, isBegun }) : after;
   if (reason === undefined) return begun;
   const putOff = planning(withPutOff(begun, reason, now, isUnhandled), delayMs);
   return isUnhandled && !hasBegun(record) ? unbatched(putOff) : putOff;
+}
+
+/** Checks whether an event waits for a handler that has as many runs as it may. */
+export function waitsForLimit(
+  { state, limitedAttempt, attempt, delayMs = 0, putOff, dueAt }: EventRecord,
+): boolean {
+  if (state !== "queued" || limitedAttempt !== attempt || dueAt === null) return false;
+  return delayMs > 0 && (putOff?.at ?? -Infinity) < dueAt - delayMs;
 }
 
 /** Forgets which events are handled together with one: nobody has begun with them. */

@@ -336,7 +336,7 @@ export class JobQueue implements JobListener {
   /** Starts a job if the limits of its handlers permit it. Otherwise it waits for them, if not too many do. */
   #startWithin(job: Job): void {
     const limit = job.takePlaces(this.#startHeld);
-    if (!limit) return void this.#run(job);
+    if (!limit) return this.#run(job);
     if (job.isCancelled) return void this.#giveBack(job);
     const before = this.#held.filter((held) => held.limit === limit).length;
     if (before >= limit.ahead) return void this.#putOff(job);
@@ -378,10 +378,9 @@ export class JobQueue implements JobListener {
     this.#end(job);
   }
 
-  async #run(job: Job): Promise<void> {
+  #run(job: Job): void {
     this.#pace.begin();
-    await job.run(this);
-    this.#end(job);
+    void job.run(this).then(() => this.#end(job));
   }
 
   /** Gives the place of a job to the next one. */

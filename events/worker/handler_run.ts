@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { isPromise, met } from "../../core/check_options.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
-import type { CellChange, SettlementRoom } from "../store/engine.ts";
+import { type CellChange, NoTurnError, type SettlementRoom } from "../store/engine.ts";
 import type {
   CommitEffects,
   EmitOptions,
@@ -38,6 +38,9 @@ import type { RetryPolicy } from "./retry_policy.ts";
 import { checkSleep, checkStep, ownName, type StepContext, type StepOptions } from "./step.ts";
 import { HandlerStates } from "./state.ts";
 import type { TimeLimit } from "./time_limit.ts";
+
+/** Pause before a step is noted again that the store gave no turn, in milliseconds. */
+const NOTE_PAUSE_MS = 200;
 
 /** Turns of the microtasks after which a function has gone on that awaited a call. */
 const TURNS = 20;
@@ -190,9 +193,11 @@ export class HandlerRun {
     };
   }
 
-  /** Checks whether the handler of a router has succeeded in an earlier attempt. */
-  isDone(key: string): boolean {
-    return this.#lease.record.progress?.includes(`${this.#prefix}${key}`) ?? false;
+  /** Leaves out the handlers of a router that have succeeded in an earlier attempt. */
+  unfinished<T extends { readonly key: string }>(handlers: readonly T[]): readonly T[] {
+    const { progress } = this.#lease.record;
+    if (!progress) return handlers;
+    return handlers.filter(({ key }) => !progress.includes(`${this.#prefix}${key}`));
   }
 
   /** Lists the handlers of a router, and those within them, that have succeeded in an earlier attempt. */
@@ -256,11 +261,23 @@ export class HandlerRun {
   async noteStep(json: string | undefined): Promise<void> {
     const part = { is: "step", name: this.#name, json } as const;
     try {
-      await this.#note(part);
+      await this.#noteInTurn(part);
     } catch (error) {
       // What was paid for is kept: only the change of the state is lost.
-      if (error instanceof StateConflictError) await this.#note(part, false);
+      if (error instanceof StateConflictError) await this.#noteInTurn(part, false);
       throw error;
+    }
+  }
+
+  /** Notes a part as soon as the store permits, as long as the event is leased. */
+  async #noteInTurn(part: HandledPart, hasCells?: boolean): Promise<void> {
+    for (;;) {
+      try {
+        return await this.#note(part, hasCells);
+      } catch (error) {
+        if (!(error instanceof NoTurnError) || !this.#lease.isHeld) throw error;
+      }
+      await this.#lease.pause(NOTE_PAUSE_MS);
     }
   }
 
@@ -362,11 +379,11 @@ export class HandlerRun {
   }
 
   /** Sends a question as a step, and waits for its answer. */
-  async #ask<TValue>(
+  async #ask<TValue, TSent>(
     name: string,
-    send: (name: string, context: StepContext) => unknown,
+    send: (name: string, context: StepContext) => TSent | Promise<TSent>,
     options: AskOptions = {},
-  ): Promise<Answer<TValue>> {
+  ): Promise<Answer<TValue, TSent>> {
     this.#checkWaiting();
     checkQuestion(name, send, options);
     const { by, timeoutMs = DEFAULT_TIMEOUT_MS, unknown = "repeat" } = options;
@@ -381,7 +398,7 @@ export class HandlerRun {
       // What cannot be kept is not needed to wait.
       return canBeKept(sent) ? sent : undefined;
     };
-    const sent = await this.#step(name, sending, { unknown }, cells);
+    const sent = await this.#step(name, sending, { unknown }, cells) as TSent | undefined;
     const result = await this.#waitFor<Answered>(waitNameOf(own), { timeoutMs });
     if (result.timedOut) return { value: undefined, by: undefined, timedOut: true, sent };
     const { value, by: sender } = result.value ?? {};

@@ -1,5 +1,6 @@
 /** Steps and questions, as the tool shows and changes them. */
 import { assertEquals } from "@std/assert";
+import { questionCell } from "../../events/store/questions.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
 import { type Sut, testCli } from "./_cli.ts";
 
@@ -76,9 +77,25 @@ testCli("events replay keeps the steps of a dead event, but for --fresh", async 
   assertEquals(await namesOf(sut), []);
 });
 
+testCli("events answer says why an answer is not taken", async (sut) => {
+  const { store } = sut;
+  await store.accept(delivery("d1"));
+  const name = "a".repeat(22);
+  const question = { eventId: "d1", by: [4711], until: Date.now() + 60_000 };
+  const cells = [questionCell(name, question, Date.now())];
+  const part = { is: "step", name: "push/a", json: undefined } as const;
+  await store.note(await claimOne(store), part, undefined, { cells });
+  const answer = async (...by: string[]) => (await sut.cli("answer", name, "1", ...by)).out[0]!;
+  assertEquals(await answer(), `refused: ${name} (only some senders may answer: give --by)`);
+  assertEquals(await answer("--by", "13"), `refused: ${name} (sender 13 may not answer)`);
+  assertEquals(await answer("--by", "4711"), `taken: ${name}`);
+  const late = await answer("--by", "4711");
+  assertEquals(late.slice(0, -25), `late: ${name} (answered before by 4711 at `);
+});
+
 testCli("events answer tells of a name that no question has", async (sut) => {
   await sut.store.accept(delivery("d1"));
   const { code, out } = await sut.cli("answer", "nobody", "true");
-  assertEquals([code, out], [1, ["unknown: nobody"]]);
+  assertEquals([code, out], [1, ["unknown: nobody (there is no such question)"]]);
   assertEquals((await sut.cli("answer", "a", "no json")).code, 2);
 });

@@ -8,7 +8,8 @@ import {
 } from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
 import { textArray } from "./_arrays.ts";
-import { ChangeMaking, type Met, needsOf, type Refused, RefusedError } from "./_change.ts";
+import { ChangeMaking, type Refused, RefusedError } from "../sql/change_making.ts";
+import { forgetAt } from "../sql/rows.ts";
 import {
   type Connections,
   isPassing,
@@ -21,7 +22,6 @@ import {
 import { Lane } from "./_lanes.ts";
 import {
   DELETE_FORGOTTEN,
-  forgetAt,
   INSERT_EVENTS,
   INSERT_NEW_EVENTS,
   insertedValues,
@@ -29,6 +29,7 @@ import {
   type LoneWrite,
   UPDATE_LONE_EVENTS,
 } from "./_rows.ts";
+import { type Met, needsOf } from "./_needs.ts";
 import { keyText } from "./_texts.ts";
 import { HandlersTransaction, type PostgresTx } from "./_tx.ts";
 import { AgainError, PART_BYTES, WorkingSet } from "./_working_set.ts";
@@ -312,7 +313,7 @@ export class Commits {
     const set = await WorkingSet.read(tx, needs, { now: this.#now(), isLocking: false });
     // Only while it waits, or its effects run, may the event change.
     const turn = waitedMs > WAITED_MS ? change.turn : undefined;
-    const refused = new ChangeMaking(set, { ...change, turn }, "", new Set()).check();
+    const refused = new ChangeMaking(set, { ...change, turn }, "").check();
     if (refused) throw new RefusedError(refused);
   }
 
@@ -345,7 +346,8 @@ class Trying {
   /** Makes the changes. Returns their outcomes: of those that are refused nothing is written. */
   async make(tx: Session, now: number): Promise<Applied[]> {
     const changes = this.#makings.map(({ change }) => change);
-    const set = await WorkingSet.read(tx, needsOf(changes, this.#met), { now });
+    const { lost } = this.#met;
+    const set = await WorkingSet.read(tx, needsOf(changes, this.#met), { now, lost });
     const applied = this.#makings.map((making) => this.#makeOne(set, making));
     await set.write(tx);
     return applied;
@@ -354,7 +356,7 @@ class Trying {
   #makeOne(set: WorkingSet, making: Making): Applied {
     const known = this.#refused.get(making);
     if (known) return known;
-    const one = new ChangeMaking(set, making.change, making.version, this.#met.lost);
+    const one = new ChangeMaking(set, making.change, making.version);
     const refused = one.check();
     if (refused) return refused;
     try {

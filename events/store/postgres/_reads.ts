@@ -13,17 +13,10 @@ import {
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES, type PayloadRef } from "../event_record.ts";
+import { COLUMNS, isForgotten } from "../sql/rows.ts";
 import { textArray } from "./_arrays.ts";
 import type { PgValue, Session } from "./_connections.ts";
-import {
-  COLUMNS,
-  eventOf,
-  type EventRow,
-  isForgotten,
-  refOf,
-  selectDue,
-  selectNext,
-} from "./_rows.ts";
+import { eventOf, type EventRow, refOf, selectDue, selectNext } from "./_rows.ts";
 import { keyText, textOfKey } from "./_texts.ts";
 
 /** The number of events read at a time while many are. */

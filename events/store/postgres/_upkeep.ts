@@ -1,7 +1,8 @@
 import type { CheckedPage, Engine, StoreFinding, Tidying, Version } from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
+import { COLUMNS } from "../sql/rows.ts";
 import type { Connections, Session } from "./_connections.ts";
-import { COLUMNS, eventOf, type EventRow, refOf, selectDue } from "./_rows.ts";
+import { eventOf, type EventRow, refOf, selectDue } from "./_rows.ts";
 
 /** The number of rows that a step of upkeep reads, or deletes. */
 const PAGE = 200;

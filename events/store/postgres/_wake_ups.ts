@@ -13,7 +13,7 @@ const POLL_MS = 1_000;
 const [CONNECT_PAUSE_MS, DEAF_PAUSE_MS] = [1_000, 60_000] as const;
 
 /** Time of silence after which a trial shows whether anything can be heard, and its longest time, in milliseconds. */
-const [SILENCE_MS, TRIAL_MS] = [120_000, 3_000] as const;
+const [SILENCE_MS, TRIAL_MS] = [300_000, 3_000] as const;
 
 /** Payload of a trial. */
 const TRIAL = "";

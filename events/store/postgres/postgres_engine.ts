@@ -1,4 +1,5 @@
 import type { Engine, Limits } from "../engine.ts";
+import { versions } from "../sql/rows.ts";
 import { readingCells } from "./_cells.ts";
 import { Commits } from "./_commits.ts";
 import type { OpenDatabase } from "./_open_database.ts";
@@ -32,7 +33,7 @@ const LIMITS: Limits = {
  * Longest time between two looks of an idle worker at the schedule, in milliseconds: if nothing tells of changes, and if a
  * process that does may be killed before it has.
  */
-const [POLL_MS, LISTENING_POLL_MS] = [1_000, 30_000] as const;
+const [POLL_MS, LISTENING_POLL_MS] = [1_000, 45_000] as const;
 
 /**
  * Opens the engine of a schema.
@@ -84,12 +85,4 @@ export function openPostgresEngine(
     tidy: (what) => upkeep.tidy(what),
     check: (options) => upkeep.check(options),
   };
-}
-
-/** Makes versions that no other process makes. */
-function versions(): () => string {
-  const [high, low] = crypto.getRandomValues(new Uint32Array(2));
-  const own = (high! * 2 ** 21 + (low! >>> 11)).toString(36);
-  let number = 0;
-  return () => `${own}-${(number++).toString(36)}`;
 }

@@ -8,6 +8,7 @@ import {
   openEventStore,
   type StepContext,
 } from "../../../events/mod.ts";
+import { NoTurnError } from "../../../events/store/engine.ts";
 import { createKvRouter, type KvHandler } from "../../_kv_handlers.ts";
 import { testFailing, testStoreOnce } from "../store/contract/_contract.ts";
 import { memoryStore, type StoreUnderTest } from "../store/kv/_stores.ts";
@@ -134,6 +135,25 @@ testStoreOnce("step() finds a lease again whose renewal was not answered", async
 });
 
 testStoreOnce(
+  "step() that gets no turn is stored once it gets one, and not taken again",
+  async (sut) => {
+    const counting = countingIn(sut);
+    const { store } = sut;
+    const note = store.note.bind(store);
+    let [calls, refused] = [0, 0];
+    store.note = async (...args) => {
+      if (refused++ < 2) throw new NoTurnError("other changes were before it");
+      return await note(...args);
+    };
+    await handle(sut, async (_event, { step }) => {
+      await step("a", (own) => (calls++, counting(own)));
+    });
+    assertEquals(await standing(sut), { attempt: 1, steps: ["a"], count: 1 });
+    assertEquals([calls, refused], [1, 3]);
+  },
+);
+
+testStoreOnce(
   "step() that is committed after its time is there for the next attempt",
   async (sut) => {
     const counting = countingIn(sut);
@@ -141,9 +161,11 @@ testStoreOnce(
     const [open, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const [note, renew] = [store.note.bind(store), store.renew.bind(store)];
     store.renew = (...args) => late.promise.then(() => renew(...args));
-    store.note = async (...args) => {
+    store.note = async (lease, part, effects, options) => {
       await open.promise;
-      return await note(...args).finally(() => late.resolve());
+      // It is on its way: one that waits for its turn is given up.
+      const onItsWay = { ...options, signal: undefined };
+      return await note(lease, part, effects, onItsWay).finally(() => late.resolve());
     };
     let calls = 0;
     const handler: EventHandler = async ({ id, attempt }, { step, signal }) => {

@@ -170,7 +170,8 @@ async function openPlace(
     for (const database of databases.splice(0)) closing.push(database.close());
   };
   return {
-    ...{ address: JSON.stringify(address), openDatabase, close, effects: effectsAt(address) },
+    ...{ address: JSON.stringify(address), path: pathOf(address) },
+    ...{ openDatabase, close, effects: effectsAt(address) },
     open: async (options = {}) => storeIn(await openDatabase(options.namespace), options),
     contents: () => at(address, contentsIn),
     async [Symbol.asyncDispose]() {
@@ -206,6 +207,13 @@ async function empty(db: Session, schema: string): Promise<boolean> {
 }
 
 /** Opens a schema for a moment, as another program does. */
+/** Makes the URL by which an app or the tool finds the schema. */
+function pathOf({ url, schema }: Address): string {
+  const path = new URL(url);
+  path.searchParams.set("store_schema", schema);
+  return path.href;
+}
+
 async function at<T>(address: Address, use: (db: Session) => Promise<T>): Promise<T> {
   const db = await Connections.to(addressIn(address.url).settings, {
     schema: `"${address.schema}"`,
