@@ -12,7 +12,7 @@ import { met } from "../../core/check_options.ts";
 import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
 import { leavingName } from "./_waits.ts";
-import type { Cell, CellChange, CellKey } from "./engine.ts";
+import type { Cell, CellChange, CellKey, Stored } from "./engine.ts";
 import type { EventRecord, EventStep } from "./event_record.ts";
 import type { ListedStep } from "./event_store.ts";
 import { jsonBytes, stepOf, unparked, withStep } from "./settlement.ts";
@@ -43,7 +43,8 @@ const KEY_BYTES = 200;
  * @param record The record of the event.
  * @param name The name of the step.
  * @param json The result as JSON; undefined for none.
- * @param stored The time at which it is stored, milliseconds since the epoch, and the event's run then.
+ * @param stored The time at which it is stored, milliseconds since the epoch, the event's run then, and whether it
+ * stays if that run is interrupted.
  * @returns The step, and the cells, each with a part of the result.
  * @throws {RangeError} If the result is too large.
  */
@@ -51,12 +52,12 @@ export function storedStep(
   record: Pick<EventRecord, "id">,
   name: string,
   json: string | undefined,
-  { at, run }: Pick<EventStep, "at" | "run">,
+  { at, run, keep }: Pick<EventStep, "at" | "run" | "keep">,
 ): { readonly step: EventStep; readonly cells: readonly CellChange[] } {
   const tooLarge = json === undefined ? undefined : sizeFlawOf(json);
   if (tooLarge) throw new RangeError(`Cannot store the step ${met(name)}: ${tooLarge}`);
   const parts = partsOf(json);
-  const step = { name, at, run, parts: parts.length || undefined };
+  const step = { name, at, run, parts: parts.length || undefined, keep };
   const cells = parts.map((after, part) => ({
     key: keyOf(record, step, part),
     after: storedPart(after),
@@ -220,6 +221,31 @@ function resultsIn(record: EventRecord): readonly CellChange[] {
 /** Counts the cells of an event's results that are deleted in a commit. */
 function deletedAtOnce({ id }: EventRecord): number {
   return Math.floor(MAX_DELETED_BYTES / (KEY_BYTES + Buffer.byteLength(id)));
+}
+
+/**
+ * Deletes the results of steps that an event loses, but not with it. Some are deleted before, since the results of steps
+ * that its next run takes have the same keys: a step whose result is gone is taken anew.
+ *
+ * @param core The store.
+ * @param event The event, as it is before. Nothing is deleted once it has changed.
+ * @param after Its record after.
+ * @returns The cells that are deleted in the change itself.
+ */
+export async function dropResults(
+  { engine }: StoreCore,
+  event: Stored,
+  after: EventRecord,
+): Promise<readonly CellChange[]> {
+  const { record } = event;
+  const dropped = (record.steps ?? []).filter((step) => !after.steps?.includes(step));
+  const cells = deletedCells(record, dropped);
+  const some = deletedAtOnce(record);
+  for (let at = some; at < cells.length; at += some) {
+    const change = { cells: cells.slice(at, at + some), unchanged: [event] };
+    await engine.apply({ ...change, urgency: "work" });
+  }
+  return cells.slice(0, some);
 }
 
 function deletedCells(record: EventRecord, steps: readonly EventStep[]): CellChange[] {

@@ -36,8 +36,11 @@ import { AgainError, PART_BYTES, WorkingSet } from "./_working_set.ts";
 /** The number of tries of a transaction that meets others. */
 const MAX_TRIES = 20;
 
-/** Time after which a lease may have been renewed while its change has waited for a connection, in milliseconds. */
-const WAITED_MS = 50;
+/**
+ * Time after which a lease may have been renewed while its change has waited for a connection, and after which nobody
+ * may wait for the change any more, in milliseconds: opening a connection takes some time.
+ */
+const [WAITED_MS, LATE_MS] = [50, 1_000] as const;
 
 /** A change, and the version of what it writes. */
 interface Making {
@@ -284,7 +287,8 @@ export class Commits {
     let waitedMs = 0;
     const checkTurn = () => {
       waitedMs = performance.now() - start;
-      if (known && hasNoTurn(known, waitedMs)) throw new NoTurnError(LATE);
+      const isLate = known && waitedMs > LATE_MS && hasNoTurn(known, waitedMs);
+      if (isLate) throw new NoTurnError(LATE);
     };
     try {
       return await this.#again(() =>

@@ -267,7 +267,20 @@ async function openAt(
       `its client stalls on Deno ${STALLING_DENO}: take another version, an earlier or a later one`,
     );
   }
-  return await OpenDatabase.open(settings, { schema, ...options });
+  try {
+    return await OpenDatabase.open(settings, { schema, ...options });
+  } catch (error) {
+    // Some versions of Deno say that the connection was refused.
+    if (mayConnect(settings)) throw error;
+    throw Object.assign(new Error(NOT_ALLOWED, { cause: error }), { code: "EPERM" });
+  }
+}
+
+/** Checks the permission to connect, which whoever is asked has given or refused by now. */
+function mayConnect({ host, port }: PgSettings): boolean {
+  if (!globalThis.Deno || !host || host.startsWith("/")) return true;
+  const name = host.includes(":") ? `[${host}]` : host;
+  return Deno.permissions.querySync({ name: "net", host: `${name}:${port}` }).state === "granted";
 }
 
 const NOT_ALLOWED = "this program may not connect there: allow it, with --allow-net=HOST:PORT";
@@ -290,7 +303,7 @@ const REASONS: Readonly<Record<string, string>> = {
     "`events migrate --print` prints:",
   ECONNREFUSED: "nothing listens there",
   ENOTFOUND: "there is no host of that name",
-  ...{ EPERM: NOT_ALLOWED, EACCES: NOT_ALLOWED },
+  EPERM: NOT_ALLOWED,
 };
 
 /** Words of several versions of Deno about a certificate that nobody has vouched for. */

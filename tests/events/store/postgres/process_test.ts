@@ -45,7 +45,10 @@ testWith(needs, "an app on Postgres runs with the permissions that it asks for",
   const net = `--allow-net=${url.host}`;
   assertEquals(await runOwn("_confined.ts", { flags: [variables!, net], env }), "jobs:1");
   const refused = await runOwn("_confined.ts", { flags: [variables!], env });
-  assertStringIncludes(refused, "run again with the --allow-net flag");
+  assertStringIncludes(
+    refused,
+    "this program may not connect there: allow it, with --allow-net=HOST:PORT",
+  );
   const client = new Client({ connectionString: url.href });
   await client.connect();
   await client.query(`drop schema ${schema} cascade`);
