@@ -131,7 +131,7 @@ export function leaseOperations<TTx>(
     after: EventRecord,
     added: CompleteOptions<TTx>,
   ): Promise<boolean> {
-    const results = resultsToDelete(after);
+    const results = after.state === "done" ? resultsToDelete(after) : undefined;
     try {
       if (results) return await isSettledAs(lease, after, added, results);
     } catch (error) {

@@ -156,17 +156,16 @@ export async function setStep(
 }
 
 /**
- * Deletes the results of a done event's steps in the change that settles it, if they are few: that saves a commit, and
- * leaves nothing behind if the process dies.
+ * Deletes the results of an event's steps in the change that settles it as done or purges it, if they are few: that
+ * saves a commit, and leaves nothing behind if the process dies.
  *
- * @param after The record of the settled event.
- * @returns The cells; undefined if they are to be deleted afterwards.
+ * @param record The record of the event.
+ * @returns The cells; undefined if there are none, or they are to be deleted afterwards.
  */
-export function resultsToDelete(after: EventRecord): readonly CellChange[] | undefined {
-  const { state, steps } = after;
-  if (state !== "done" || !steps) return undefined;
-  const cells = deletedCells(after, steps);
-  return cells.length <= deletedAtOnce(after) ? cells : undefined;
+export function resultsToDelete(record: EventRecord): readonly CellChange[] | undefined {
+  if (!record.steps) return undefined;
+  const cells = deletedCells(record, record.steps);
+  return cells.length <= deletedAtOnce(record) ? cells : undefined;
 }
 
 /**
@@ -192,32 +191,31 @@ export async function deleteResults(
 }
 
 /**
- * Makes a function that deletes a part of a result if no event has it any more: the process has died that was about to
- * delete it.
+ * Makes a function that deletes a part of a result if its event has it no more: the process has died that was about to
+ * delete it. If there is no event, an import may be about to store it.
  *
  * @param core The store.
  * @returns The function. It gets cells, in the order of their keys.
  */
 export function deletingLeft(core: StoreCore): (cell: Cell) => Promise<void> {
-  let known: { readonly id: unknown; readonly keys: ReadonlySet<string> | undefined } | undefined;
+  let last: { readonly id: unknown; readonly keys: ReadonlySet<string> } | undefined;
   return async ({ key, version }) => {
     const [, id] = key;
-    const isNamed = () => known!.keys?.has(JSON.stringify(key)) ?? true;
-    if (known?.id === id && isNamed()) return;
-    // Read after the cell: what was stored since has another version.
-    known = { id, keys: await namedKeys(core, String(id)) };
-    if (isNamed()) return;
-    await core.engine.apply({ cells: [{ key, version, after: null }], urgency: "work" });
+    const text = JSON.stringify(key);
+    if (last !== undefined && last.id === id && last.keys.has(text)) return;
+    const found = await findEvent(core.engine, String(id));
+    if (!found?.record) return;
+    const keys = resultsIn(found.record).map((cell) => JSON.stringify(cell.key));
+    last = { id, keys: new Set(keys) };
+    if (last.keys.has(text)) return;
+    const cells = [{ key, version, after: null }];
+    await core.engine.apply({ cells, unchanged: [found], urgency: "work" });
   };
 }
 
-/** Lists the keys of the results that an event has; undefined if that cannot be read. */
-async function namedKeys({ engine }: StoreCore, id: string): Promise<Set<string> | undefined> {
-  const found = await findEvent(engine, id);
-  if (found && !found.record) return undefined;
-  const { state = "done", steps = [] } = found?.record ?? {};
-  if (state === "done") return new Set();
-  return new Set(deletedCells(found!.record!, steps).map(({ key }) => JSON.stringify(key)));
+/** Lists the cells that an event has results in. */
+function resultsIn(record: EventRecord): readonly CellChange[] {
+  return record.state === "done" ? [] : deletedCells(record, record.steps ?? []);
 }
 
 /** Counts the cells of an event's results that are deleted in a commit. */
