@@ -54,14 +54,18 @@ testShared(
     const report: Answer = (_path, asked) => void running.set(asked.pid, asked.running as number);
     await using herd = new Herd(options, report, "./_newer_worker.ts");
     const sending = send(store, ending.signal);
-    for (let killed = 0; killed < KILLED;) {
-      const [pid] = herd.running;
-      await until(() => (running.get(pid!) ?? 0) >= AT_ONCE, 60_000);
-      await pause(Math.random() * 300);
-      killed += running.get(pid!)!;
-      await herd.kill(pid!);
+    sending.catch(() => {});
+    try {
+      for (let killed = 0; killed < KILLED;) {
+        const [pid] = herd.running;
+        await until(() => (running.get(pid!) ?? 0) >= AT_ONCE, 60_000);
+        await pause(Math.random() * 300);
+        killed += running.get(pid!)!;
+        await herd.kill(pid!);
+      }
+    } finally {
+      ending.abort();
     }
-    ending.abort();
     const ids = await sending;
     await untilSettled(store);
     const settled = await place.effects.all("settled");
