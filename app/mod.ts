@@ -75,6 +75,7 @@ export type {
   StateOptions,
   StoreDefinition,
   StoredState,
+  StoreEmitOptions,
   WaitOptions,
   WaitResult,
   WebhookEvent,

@@ -451,7 +451,8 @@ function registerPoll(name: string, opened: Promise<ServableApp>): void {
   Deno.cron(cronName, "* * * * *", async () => {
     const { scheduler, worker } = await opened;
     await scheduler?.tick();
-    await worker.poll();
+    // What has failed is in the log, and the next minute polls again.
+    await worker.poll().catch(() => {});
   });
 }
 

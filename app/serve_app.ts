@@ -12,6 +12,8 @@ export interface Place {
 
 /** App that is being served. */
 export interface Serving {
+  /** Number of requests that are being answered: `shutdown()` would abort bodies that are still arriving. */
+  readonly inFlight: number;
   /** Stops accepting connections, and resolves when the open ones have ended. */
   readonly shutdown: () => Promise<void>;
 }
@@ -44,11 +46,15 @@ export function serveApp({ name, answer, log, onListen, ...place }: Place & {
   readonly log: LogSink;
   readonly onListen: (place: Place) => void;
 }): Serving {
+  let inFlight = 0;
   const handler: OpenedApp["fetch"] = async (request, info) => {
+    inFlight++;
     try {
       return sendable(await answer(request, info));
     } catch (error) {
       return failed(error, log);
+    } finally {
+      inFlight--;
     }
   };
   const onError = (error: unknown) => failedOutside(error, log);
@@ -97,6 +103,9 @@ export function serveApp({ name, answer, log, onListen, ...place }: Place & {
   }
 
   return {
+    get inFlight() {
+      return inFlight;
+    },
     shutdown: () => {
       stopped = true;
       clearTimeout(timer);

@@ -164,8 +164,6 @@ class ServedApp<TTx, TReader> implements StartedApp<TTx, TReader> {
   readonly #server: Serving;
   readonly #end = Promise.withResolvers<void>();
   #isStuck = false;
-  /** Requests that are being answered: `shutdown()` would abort bodies that are still arriving. */
-  #inFlight = 0;
   #stopped: Promise<void> | undefined;
 
   constructor(opened: ServableApp<TTx, TReader>, { name, place, log, graceMs }: {
@@ -182,7 +180,7 @@ class ServedApp<TTx, TReader> implements StartedApp<TTx, TReader> {
     this.finished.catch(() => {}); // Nobody has to wait for it.
     this.#server = serveApp({
       ...{ name, ...place, log: requestLog },
-      answer: (request, info) => this.#answer(request, info),
+      answer: fetch,
       onListen: (address) => {
         this.url = urlOf(address);
         writeLog(log, "info", "listening", { name, ...address, notifier: store.notifier });
@@ -201,15 +199,6 @@ class ServedApp<TTx, TReader> implements StartedApp<TTx, TReader> {
   }
 
   readonly [Symbol.asyncDispose] = (): Promise<void> => this.stop();
-
-  async #answer(...request: Parameters<OpenedApp["fetch"]>): Promise<Response> {
-    this.#inFlight++;
-    try {
-      return await this.fetch(...request);
-    } finally {
-      this.#inFlight--;
-    }
-  }
 
   /**
    * Handlers and requests in flight end first; meanwhile new requests are still answered, and the readiness
@@ -235,7 +224,7 @@ class ServedApp<TTx, TReader> implements StartedApp<TTx, TReader> {
   /** Waits for a time, and then until no request is being answered, or a time of `performance.now()`. */
   async #answered(pauseMs: number, until: number): Promise<void> {
     await sleep(pauseMs);
-    while (this.#inFlight > 0 && performance.now() < until) await sleep(10);
+    while (this.#server.inFlight > 0 && performance.now() < until) await sleep(10);
   }
 }
 

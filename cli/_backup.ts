@@ -10,7 +10,7 @@ export async function backUp(
 ): Promise<boolean> {
   if (!database.backup) {
     throw new UsageError(
-      "A KV cannot be copied while it is in use: events export writes its events",
+      "Only a SQLite file is copied by this: pg_dump copies a Postgres database, and sqlite3 the file of a KV",
     );
   }
   const path = file!;

@@ -53,8 +53,8 @@ const OF_ALL = {
   store: {
     value: "URL",
     about:
-      "the database, sqlite:PATH, kv:PATH or kv:https://HOST; by default SQLITE_FILE or KV_URL, or else Deno's " +
-      "default KV",
+      "the database, sqlite:PATH, kv:PATH, kv:https://HOST or postgres://...; by default that of SQLITE_FILE, " +
+      "KV_URL or DATABASE_URL, or else Deno's default KV",
   },
   kv: { value: "KV", about: "a path or URL: the same as --store kv:KV" },
   namespace: {
@@ -86,6 +86,7 @@ const OPTIONS = {
   prefix: { value: "TEXT", about: "only keys or names that begin with this" },
   max: numeric("N", "ask for N deliveries at most, by default 1000", 1, 99_999),
   pace: numeric("MS", "the milliseconds between two requests, by default 250", 0, MAX_PACE_MS),
+  delivered: { about: "ask for what was answered 2xx and is not stored, as after a restore" },
   "dry-run": { about: "only say what would be done" },
   yes: { about: "do not ask before" },
   api: apiOption("the address of GitHub's API, for GitHub Enterprise Server"),
@@ -96,7 +97,8 @@ const OPTIONS = {
   delay: timed("TIME", "the time until it is due, such as 30s, 15m, 12h or 7d", "a time"),
   group: { value: "KEY", about: "the ordering key: one event of a key is handled at a time" },
   file: { value: "FILE", about: "the file with the events, instead of standard output or input" },
-  create: { about: "make the file of the database if there is none" },
+  create: { about: "make the file or the tables of the database if there are none" },
+  print: { about: "write the statements, and change nothing" },
   "discard-unreadable": { about: "delete what cannot be read, except events" },
   retention: timed("AGE", "the app's retentionMs, if that is not 7d"),
   ...OF_ALL,
@@ -197,6 +199,22 @@ const COMMANDS = {
     words: "ID NAME",
     check: ({ length }) => {
       if (length !== 2) throw new UsageError("Give the id of the event and the name of the step");
+    },
+  },
+  "set-step": {
+    about: "Say that a step has happened of which that is unknown, with its result",
+    example:
+      "events set-step github:72d3162e-cc78-11e3-81ab-4c9367dc0958 'on(push)/post' '{\"id\":7}'",
+    details: [
+      "events show lists the steps of an event; one that is unknown has isBegun. Without JSON it has no result.",
+      "A dead event is put back with events replay then, and goes on after the step.",
+    ],
+    words: "ID NAME [JSON]",
+    check: (words) => {
+      if (words.length < 2) {
+        throw new UsageError("Give the id of the event and the name of the step");
+      }
+      checkWake(words.slice(1));
     },
   },
   cancel: {
@@ -363,11 +381,25 @@ const COMMANDS = {
       "told, and the exit code is 1.",
       "To restore, stop the app, put the copy in the place of its file, delete the files beside it whose names " +
       "end in -wal and -shm, and start the app.",
-      "The copy contains payloads: protect it as well as the database. A KV has no such copy: use events export.",
+      "The copy contains payloads: protect it as well as the database. No other database has such a copy: of a " +
+      "Postgres database pg_dump makes one.",
     ],
     words: "FILE",
     check: ({ length }) => {
       if (length !== 1) throw new UsageError("Give the name of the copy");
+    },
+  },
+  migrate: {
+    about: "Write the statements that make the tables of a store in a Postgres database",
+    example: "events migrate --print --store postgres://my_bot@db.example.com/my_db",
+    details: [
+      "An app makes its tables by itself when it starts. If its user may not, have somebody run the statements who " +
+      "may: they make the tables, and give the user of the URL the rights to use them.",
+      "The database is not asked, so the URL needs no password. It names the schema by ?store_schema=, edge_base by default.",
+    ],
+    options: ["print"],
+    check: (_, { print }) => {
+      if (!print) throw new UsageError("Give --print: an app makes its tables when it starts");
     },
   },
   import: {
@@ -398,7 +430,7 @@ const COMMANDS = {
     ],
     options: [
       ...["since", "repo", "org", "github-app", "hook", "url", "intake", "max"] as const,
-      ...["pace", "dry-run", "api"] as const,
+      ...["pace", "delivered", "dry-run", "api"] as const,
     ],
     check: checkCatchUp,
   },

@@ -1,4 +1,5 @@
 import {
+  type AnswerResult,
   type EventFilter,
   type EventRecord,
   type EventStore,
@@ -72,8 +73,24 @@ export async function answer(
 ): Promise<boolean> {
   const value = text === undefined ? undefined : JSON.parse(text);
   const result = await store.answer(name, value, { by });
-  out(json ? JSON.stringify(result) : `${result.outcome}: ${name}`);
+  const why = whyNotTaken(result, by);
+  out(json ? JSON.stringify(result) : `${result.outcome}: ${name}${why && ` (${why})`}`);
   return result.outcome === "taken";
+}
+
+/** Says why an answer was not taken; an empty text if it was. */
+function whyNotTaken(result: AnswerResult, by: number | undefined): string {
+  const { outcome, at } = result;
+  if (outcome === "taken") return "";
+  if (outcome === "unknown") return "there is no such question";
+  if (outcome === "over") return "its event does not wait for it any more";
+  if (outcome === "late") {
+    const whose = result.by === undefined ? "" : ` by ${result.by}`;
+    return `answered before${whose}${at === undefined ? "" : ` at ${isoOf(at)}`}`;
+  }
+  return by === undefined
+    ? "only some senders may answer: give --by"
+    : `sender ${by} may not answer`;
 }
 
 /** Forgets a step. */
@@ -84,9 +101,33 @@ export async function forgetStep(
   const forgotten = await store.forgetStep(ids![0]!, name!);
   const text = forgotten
     ? `forgotten: ${name}`
-    : `not forgotten: ${name} (there is no such step, or the event runs or is done)`;
+    : `not forgotten: ${name} (${await whyNot(store, ids![0]!, name!)})`;
   out(json ? JSON.stringify({ forgotten }) : text);
   return forgotten;
+}
+
+/** Says that a step has happened. */
+export async function setStep(
+  { store, words: [id, name, result], values: { json }, world: { out } }: CliRun,
+): Promise<boolean> {
+  const { ids } = await withEventIds(store, { ids: [id!] });
+  const value = result === undefined ? undefined : JSON.parse(result);
+  const set = await store.setStep(ids![0]!, name!, value);
+  const text = set ? `set: ${name}` : `not set: ${name} (${await whyNot(store, ids![0]!, name!)})`;
+  out(json ? JSON.stringify({ set }) : text);
+  return set;
+}
+
+/** Says why a step was not changed. */
+async function whyNot(store: EventStore, id: string, name: string): Promise<string> {
+  const event = await store.get(id);
+  if (!event) return `there is no event ${id}`;
+  const steps = await store.steps(id);
+  if (steps.length === 0) return "the event has no steps";
+  const step = steps.find((each) => each.name === name);
+  if (!step) return `the event's steps are ${steps.map((each) => each.name).join(", ")}`;
+  const isOver = event.state === "running" || event.state === "done";
+  return isOver ? `the event is ${event.state}` : "it is known to have happened: forget it first";
 }
 
 /** Formats the value that a parked event was woken with. */

@@ -2,6 +2,7 @@ import { oneLine, printable as printableLine } from "../core/log.ts";
 import { UNITS } from "./_arguments.ts";
 import { type CliWorld, messageOf, UsageError } from "./_world.ts";
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
+import { waitsForLimit } from "../events/store/settlement.ts";
 
 /** Fields of a record that are times. */
 const TIMES = [
@@ -85,7 +86,7 @@ function columnsOf(record: EventRecord, note?: string, other = ""): string[] {
   const reason = reasons[outcome ?? ""] ?? (groupNoteOf(record) || other);
   const error = isBeingCancelled(record)
     ? "cancel requested"
-    : note ?? waitOf(record) ?? putOffOf(record) ??
+    : note ?? waitOf(record) ?? limitOf(record) ?? putOffOf(record) ??
       ended.findLast(({ error }) => error !== undefined)?.error ?? reason;
   const attempts = String(attempt).padStart(3);
   return [isoOf(receivedAt), state.padEnd(STATE_WIDTH), attempts, type, id, error];
@@ -113,6 +114,11 @@ function putOffOf({ putOff, attempts, settledAt }: EventRecord): string | undefi
     return undefined;
   }
   return `put off: ${putOff.reason}`;
+}
+
+/** Says that an event waits for the limit of a handler; undefined for any other. */
+function limitOf(record: EventRecord): string | undefined {
+  return waitsForLimit(record) ? "waits for a handler that has as many runs as it may" : undefined;
 }
 
 /** Says what a parked event waits for; undefined for any other. */

@@ -1,11 +1,11 @@
 import { withoutCredentials } from "../core/hosts.ts";
-import { NoDatabaseError } from "../events/store/store_definition.ts";
+import { type ExistingDatabases, NoDatabaseError } from "../events/store/store_definition.ts";
 import { backUp } from "./_backup.ts";
 import { runCatchUp } from "./_catch_up.ts";
 import { cancel, purge, replay, withEventIds } from "./_change.ts";
 import { type CliOptions, type CliRun, type CommandName, readOptions } from "./_commands.ts";
 import { doctor } from "./_doctor.ts";
-import { answer, emit, forgetStep, list, show, stats, wake } from "./_events.ts";
+import { answer, emit, forgetStep, list, setStep, show, stats, wake } from "./_events.ts";
 import { deleteAnswers, deleteStates, showAnswers, showSchedules, showStates } from "./_flows.ts";
 import { printable } from "./_output.ts";
 import { checkSource, exportEventsTo, importEventsFrom } from "./_port.ts";
@@ -15,11 +15,13 @@ import { runConnect } from "./connect.ts";
 import { runSend } from "./send.ts";
 
 /** Commands on events. Each returns false if not everything could be done. */
-const RUNS: Readonly<Record<CommandName, (run: CliRun) => Promise<boolean>>> = {
+const RUNS: Readonly<
+  Record<Exclude<CommandName, "migrate">, (run: CliRun) => Promise<boolean>>
+> = {
   ...{ list, show, replay, cancel, answer, wake, purge },
   ...{ answers: showAnswers, "delete-answers": deleteAnswers },
   ...{ states: showStates, "delete-states": deleteStates, schedules: showSchedules },
-  ...{ "forget-step": forgetStep },
+  ...{ "forget-step": forgetStep, "set-step": setStep },
   ...{ emit, stats, doctor, export: exportEventsTo, import: importEventsFrom, backup: backUp },
   "catch-up": runCatchUp,
 };
@@ -62,6 +64,7 @@ async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
       "There is no terminal to ask at: give --yes, or --dry-run to see what would be done",
     );
   }
+  if (command === "migrate") return printMigrations(engine, place, world);
   if (command === "import") await checkSource(options, world);
   const database = await engine.open(place, create);
   try {
@@ -84,6 +87,21 @@ async function operate(options: CliOptions, world: CliWorld): Promise<boolean> {
   } finally {
     await database.close();
   }
+}
+
+/** Writes the statements that make the tables of a database, without opening it. */
+function printMigrations(
+  { migrations }: ExistingDatabases,
+  place: string | undefined,
+  { out }: CliWorld,
+): boolean {
+  if (!migrations || place === undefined) {
+    throw new UsageError(
+      "Only a Postgres database has such statements: give --store postgres://... or DATABASE_URL",
+    );
+  }
+  for (const line of migrations(place).trimEnd().split("\n")) out(line);
+  return true;
 }
 
 function fail(error: unknown, given: readonly string[], { err }: CliWorld): number {

@@ -14,6 +14,9 @@ const ENGINES: Readonly<Record<string, ExistingDatabases>> = {
   ...{ postgres: existingPostgres, postgresql: existingPostgres },
 };
 
+/** Places in databases that are no path, for messages. */
+const PLACES: Readonly<Record<string, string>> = { postgres: "//...", postgresql: "//..." };
+
 const DOING = "Cannot open the database";
 
 /** Database that a command line refers to. */
@@ -63,17 +66,20 @@ function databaseOf(url: string): MeantDatabase {
   if (place !== "") return { engine: ENGINES[scheme]!, place };
   // A variable that is not set, such as in kv:$KV, must not lead to another database.
   throw new UsageError(
-    `${DOING}: --store names no database, got ${met(url)}: give ${scheme}:PATH`,
+    `${DOING}: --store names no database, got ${met(url)}: give ${scheme}:${
+      PLACES[scheme] ?? "PATH"
+    }`,
   );
 }
 
 function unknownEngine(url: string, scheme: string): UsageError {
-  const schemes = Object.keys(ENGINES).map((each) => `${each}:`).join(" or ");
   const got = mayHoldSecrets(url) ? `a URL with ${scheme}:` : met(url);
   const hint = scheme === "" && !mayHoldSecrets(url)
     ? `: give --store kv:${url} for a KV, or sqlite:${url} for a SQLite file`
     : "";
-  return new UsageError(`${DOING}: --store must begin with ${schemes}, got ${got}${hint}`);
+  return new UsageError(
+    `${DOING}: --store must begin with kv:, sqlite: or postgres:, got ${got}${hint}`,
+  );
 }
 
 /**

@@ -7,6 +7,7 @@ import { html } from "@hono/hono/html";
 import { isTime } from "../core/shape.ts";
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { BoundedCount } from "../events/store/mod.ts";
+import { waitsForLimit } from "../events/store/settlement.ts";
 import { MAX_COUNT } from "./_counts.ts";
 
 /** Part of a page, with everything in it escaped. */
@@ -134,15 +135,14 @@ export function waitOf(record: EventRecord, now: number): string | undefined {
   return cancelRequestedAt === undefined ? undefined : "cancelled";
 }
 
-function nextOf(
-  { dueAt, group, quiet, batch, attempt, putOff, attempts }: EventRecord,
-  now: number,
-): string {
+function nextOf(record: EventRecord, now: number): string {
+  const { dueAt, group, quiet, batch, attempt, putOff, attempts } = record;
   if (dueAt === null) return "behind others";
   const left = dueAt - now;
   if (left <= -SOON_MS) return `due for ${duration(-left)}`;
   if (left <= 0) return "due";
   const time = `in ${duration(left)}`;
+  if (waitsForLimit(record)) return `handler busy, ${time}`;
   // Its handler has put it off since its last attempt ended.
   if (putOff && putOff.at >= (attempts.at(-1)?.endedAt ?? -Infinity)) return `put off, ${time}`;
   if (attempt > 0) return `retry ${time}`;

@@ -243,9 +243,7 @@ function roundMs(ms: number): number {
 export function pathOf({ req }: Context): string {
   const { url } = req;
   const slash = url.indexOf("/", url.indexOf("://") + 3);
-  const hasNoPath = ["?", "#"].some((end) => {
-    const at = url.indexOf(end);
-    return at >= 0 && at < slash;
-  });
-  return slash < 0 || hasNoPath ? "/" : req.path;
+  const end = url.search(/[?#]/);
+  const hasNoPath = slash < 0 || (end >= 0 && end < slash);
+  return hasNoPath ? "/" : req.path;
 }

@@ -153,7 +153,8 @@ export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler 
       await next();
       if (preflight) return;
     }
-    for (const [name, value] of headersOf(limit, policy, state)) setResponseHeader(c, name, value);
+    const headers = headersOf(limit, policy, state);
+    for (const name in headers) setResponseHeader(c, name, headers[name]);
   };
 }
 
@@ -164,19 +165,19 @@ function isPreflight({ req }: Context): boolean {
 }
 
 function tooManyRequests(limit: number, policy: string, state: RateLimitCount): HttpError {
-  const headers = Object.fromEntries(headersOf(limit, policy, state));
-  headers["Retry-After"] = headers["X-RateLimit-Reset"]!;
+  const counted = headersOf(limit, policy, state);
+  const headers = { ...counted, "Retry-After": counted["X-RateLimit-Reset"]! };
   return new HttpError(429, "Too Many Requests", { code: "RATE_LIMITED", headers });
 }
 
-function headersOf(limit: number, policy: string, state: RateLimitCount): [string, string][] {
+function headersOf(limit: number, policy: string, state: RateLimitCount): Record<string, string> {
   const remaining = Math.max(0, limit - state.count);
   const resetSeconds = Math.ceil(state.resetMs / 1000);
-  return [
-    ["RateLimit-Policy", policy],
-    ["RateLimit", `"default";r=${remaining};t=${resetSeconds}`],
-    ["X-RateLimit-Limit", String(limit)],
-    ["X-RateLimit-Remaining", String(remaining)],
-    ["X-RateLimit-Reset", String(resetSeconds)],
-  ];
+  return {
+    "RateLimit-Policy": policy,
+    "RateLimit": `"default";r=${remaining};t=${resetSeconds}`,
+    "X-RateLimit-Limit": String(limit),
+    "X-RateLimit-Remaining": String(remaining),
+    "X-RateLimit-Reset": String(resetSeconds),
+  };
 }

@@ -1,11 +1,16 @@
 /** The stores that an app of a test can have. */
+import { postgres } from "../events/store/postgres/mod.ts";
 import { kv, sqlite, type StoreDefinition } from "../mod.ts";
 
 /** Stores by the names of their engines. */
 // deno-lint-ignore no-explicit-any -- what handlers write with depends on the engine
-export const STORES: Readonly<Record<string, () => StoreDefinition<any, any>>> = { kv, sqlite };
+export const STORES: Readonly<Record<string, () => StoreDefinition<any, any>>> = {
+  kv,
+  sqlite,
+  postgres,
+};
 
 /** Makes the variables that name a database, of whichever engine. */
 export function envOf(path: string): Readonly<Record<string, string>> {
-  return { KV_URL: path, SQLITE_FILE: path };
+  return { KV_URL: path, SQLITE_FILE: path, DATABASE_URL: path };
 }

@@ -362,10 +362,10 @@ function readDelivery(
   body: Uint8Array<ArrayBuffer>,
 ): ParsedDelivery {
   const isJson = mediaTypeOf(headers, [JSON_TYPE, FORM_TYPE]) === JSON_TYPE;
-  const [sent, source] = firstOf(headers, event);
+  const { sent, source } = firstOf(headers, event) ?? {};
   if (!sent || !source) throw missingType();
   const type = checkEventType(source === "gitlab" ? typeOf(sent) : sent);
-  const [id] = firstOf(headers, delivery);
+  const id = firstOf(headers, delivery)?.sent;
   const deliveryId = id === undefined ? undefined : checkDeliveryId(id);
   const document = isJson ? body : formField(body, DOCUMENT_FIELD);
   if (!document) throw invalidBody(`Form must have one field '${DOCUMENT_FIELD}' in UTF-8`);
@@ -373,12 +373,17 @@ function readDelivery(
   return { source, type, deliveryId, ...subjectsOf(payload), body: document, payload };
 }
 
-function firstOf(headers: Headers, names: Names): readonly [value?: string, source?: string] {
-  for (const [name, source] of names) {
-    const value = headers.get(name);
-    if (value !== null) return [value, source];
+/** Reads the first of some headers that a request has. */
+function firstOf(
+  headers: Headers,
+  names: Names,
+): { readonly sent: string; readonly source: string } | undefined {
+  // Taken apart in the head of the loop, each pair would make an iterator.
+  for (const named of names) {
+    const sent = headers.get(named[0]);
+    if (sent !== null) return { sent, source: named[1] };
   }
-  return [];
+  return undefined;
 }
 
 /** Makes `merge_request` of `Merge Request Hook`: all others write types so. */

@@ -41,6 +41,8 @@ function fileOf(name: string): URL {
  */
 async function withTempFolder(fn: () => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "edge-base-bench-" });
+  // A database server may run as another user, who has to find its folder in there.
+  await Deno.chmod(folder, 0o711);
   Deno.env.set("TMPDIR", folder);
   const interrupted = () => {
     Deno.removeSync(folder, { recursive: true });

@@ -24,6 +24,13 @@ export const EDGE_BASE_SQLITE: Subject = {
   args: ["sqlite"],
 };
 
+/** This package, with its events in a Postgres database on the same machine. */
+export const EDGE_BASE_POSTGRES: Subject = {
+  ...EDGE_BASE,
+  name: "edge-base on Postgres",
+  args: ["postgres"],
+};
+
 /** A server that writes the bytes of a request to KV, and does nothing else. */
 export const BARE: Subject = subject("bare write", "bare_write");
 

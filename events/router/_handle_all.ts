@@ -62,13 +62,13 @@ export async function handleAll(
   const around = runOf(context);
   // Somebody has made the context by hand, for a test perhaps: nothing is noted.
   if (!around) return void await Promise.all(handlers.map((each) => each.handler(event, context)));
-  const all = handlers.filter(({ key }) => !around.isDone(key));
+  const all = around.unfinished(handlers);
   const unfinished = event.attempt === 1 || all.length < 2 ? all : triedOf(all, event, around);
   const limits = new HandlerLimits(unfinished, context, around);
   const failures: Failure[] = unfinished === all ? [] : usedUp(all, unfinished);
   if (failures.length > 0) around.notePartEnded();
   let [running, unwanted] = [unfinished.length, 0];
-  await Promise.all(unfinished.map(async ({ key, handler, retry, limit }) => {
+  const runs = unfinished.map(async ({ key, handler, retry, limit }) => {
     const run = around.partOf(key, limits.of(key, retry));
     run.isAmongOthers = handlers.length > 1;
     try {
@@ -88,7 +88,8 @@ export async function handleAll(
     limits.end(key);
     if (limit) around.limits.places?.leave(limit);
     running--;
-  }));
+  });
+  await (runs.length === 1 ? runs[0] : Promise.all(runs));
   if (failures.length > 0) {
     around.retries = failures.flatMap(({ retries }) => retries);
     throw endOf(failures, handlers.length, around);
@@ -239,8 +240,9 @@ class HandlerLimits {
   }
 
   get #longestNow(): number {
-    if (this.#running.length === 0) return this.#around.limitMs;
-    return Math.max(...this.#running.map(({ ms }) => ms));
+    let longest = 0;
+    for (const { ms } of this.#running) longest = Math.max(longest, ms);
+    return longest || this.#around.limitMs;
   }
 }
 

@@ -389,8 +389,9 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
 
   async #handle(event: WebhookEvent, context: TContext): Promise<void> {
     // All events of a batch have the same handlers. Their keys must not change if the latest event is cancelled.
-    const [first = event, ...others] = event.batch ?? [];
-    if (others.length > 0) this.#checkTogether(first, others);
+    const { batch = [event] } = event;
+    const [first = event] = batch;
+    if (batch.length > 1) this.#checkTogether(first, batch);
     const handlers = this.#named(first);
     if (handlers.length === 0) {
       throw new NoHandler(namesOf(first)[0]!, { isStrict: this.#isStrict });

@@ -1,5 +1,6 @@
 import { checkBoolean, checkOptions } from "../../core/check_options.ts";
 import { isCount, isTime, shape } from "../../core/shape.ts";
+import { deletingLeft } from "./_steps.ts";
 import { foundAgain } from "./arrival.ts";
 import { type CellKey, type CheckedPage, type StoredKind, UNNAMED } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
@@ -60,15 +61,20 @@ async function* pagesOf(core: StoreCore, discard: boolean): AsyncGenerator<Check
 }
 
 async function* checkedCells(
-  { engine }: StoreCore,
+  core: StoreCore,
   kind: StoredKind,
   begin: CellKey,
   discard: boolean,
 ): AsyncGenerator<CheckedPage> {
+  const { engine } = core;
   let read = 0;
+  const tidy = kind === "step" ? deletingLeft(core) : undefined;
   for await (const cell of engine.list(begin, { atOnce: PAGE })) {
     read++;
-    if (cell.value !== undefined) continue;
+    if (cell.value !== undefined) {
+      await tidy?.(cell);
+      continue;
+    }
     const { key, version } = cell;
     const isDeleted = discard && !isUnnamed(cell, begin) &&
       (await engine.apply({ cells: [{ key, version, after: null }], urgency: "work" })).ok;

@@ -5,13 +5,13 @@ import {
   type Emission,
   emissionOf,
   Emissions,
-  type EmitOptions,
   OWN,
   type OwnEvents,
   platformRefused,
 } from "./emission.ts";
-import type { Engine, NewId, Put, Stored } from "./engine.ts";
+import type { Change, Engine, NewId, Put, Stored } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
+import type { StoreEmitOptions } from "./event_store.ts";
 import { type AcceptResult, newPayloadRef, type StoreCore } from "./store_core.ts";
 
 /** The number of events by which the name of a platform is known: all are deliveries, or nearly none. */
@@ -56,20 +56,39 @@ export class Emitter {
     source: OwnEvents<object> | string,
     type: string,
     payload: object,
-    options?: EmitOptions,
+    options?: StoreEmitOptions,
   ): Promise<AcceptResult> => {
-    const emission = emissionOf(source, type, payload, options);
+    const { tx, ...own } = options ?? {};
+    const emission = emissionOf(source, type, payload, options && own);
     new Emissions(this.#core.engine.limits.room).add(emission);
     const puts = [this.putOwn(emission)] as const;
     const [{ before: { id } }] = puts;
     await this.checkSource(emission.source);
-    const { engine } = this.#core;
     const announce = emission.delayMs === 0;
-    const applied = await engine.apply({ puts, urgency: "work", announce });
-    if (!applied.ok || applied.written[0] === null) return { id, duplicate: true };
-    this.made(puts);
-    return { id, duplicate: false };
+    const isNew = tx === undefined
+      ? await this.#store({ puts, announce })
+      : await this.#storeIn(tx, puts);
+    if (isNew) this.made(puts);
+    return { id, duplicate: !isNew };
   };
+
+  /** Stores an event. Returns false if its id is known. */
+  async #store(change: Pick<Change, "puts" | "announce">): Promise<boolean> {
+    const applied = await this.#core.engine.apply({ ...change, urgency: "work" });
+    return applied.ok && applied.written[0] !== null;
+  }
+
+  /** Stores an event in a transaction of the caller. Returns false if its id is known. */
+  async #storeIn(tx: unknown, puts: readonly EmissionPut[]): Promise<boolean> {
+    const { engine } = this.#core;
+    if (!engine.insertIn) {
+      throw new TypeError(
+        `Cannot emit the event: a store of the kind '${engine.name}' takes no 'tx': use transact()`,
+      );
+    }
+    const [written] = await engine.insertIn(tx, puts);
+    return written !== null;
+  }
 
   /**
    * Makes the part of a change that stores the events which the handler of another one has emitted.

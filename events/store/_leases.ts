@@ -1,3 +1,5 @@
+import { Buffer } from "node:buffer";
+import { met } from "../../core/check_options.ts";
 import { untilDone } from "../../core/tries.ts";
 import { membersOf } from "./_batches.ts";
 import type { EmissionPut, Emitter } from "./_emit.ts";
@@ -16,6 +18,7 @@ import {
   completed,
   inBrief,
   isCancelRequested,
+  NoRoomError,
   progressed,
   released,
   retried,
@@ -128,7 +131,7 @@ export function leaseOperations<TTx>(
     after: EventRecord,
     added: CompleteOptions<TTx>,
   ): Promise<boolean> {
-    const results = resultsToDelete(after);
+    const results = after.state === "done" ? resultsToDelete(after) : undefined;
     try {
       if (results) return await isSettledAs(lease, after, added, results);
     } catch (error) {
@@ -156,7 +159,11 @@ export function leaseOperations<TTx>(
     async note(lease, part, effects, options) {
       const { transition, cells } = notedPart(part, lease.record, engine.now());
       const added = { ...options, effects, transition, options: { cells } };
-      return await note(core, emitter, lease, added);
+      try {
+        return await note(core, emitter, lease, added);
+      } catch (error) {
+        throw part.is === "step" && isTooLarge(error) ? noRoomFor(part, options, error) : error;
+      }
     },
 
     async readStep({ record }, name) {
@@ -194,6 +201,22 @@ export function leaseOperations<TTx>(
       return await isBuried(core, emitter, lease, dead);
     },
   } satisfies Partial<EventStore<TTx>>;
+}
+
+/** Makes the error of a step that a commit has no room for. */
+function noRoomFor(
+  { name, json = "" }: HandledPart & { readonly is: "step" },
+  { emits = [] }: NoteOptions = {},
+  cause: unknown,
+): NoRoomError {
+  const bytes = emits.reduce((sum, { body }) => sum + body.byteLength, 0);
+  return new NoRoomError(
+    `Cannot store the step ${met(name)}: its result of ${
+      Buffer.byteLength(json)
+    } bytes, the ${bytes} bytes ` +
+      "of the events that it emits, and its effects do not fit one commit. Return less, or emit in a later step",
+    { cause },
+  );
 }
 
 /** Makes the change of a record that notes a part, and the cells of its result. */

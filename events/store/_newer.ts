@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { type HandlersOf, joinedSince } from "./_batches.ts";
+import { joinedSince } from "./_batches.ts";
 import { applyChange, settle } from "./_settlement.ts";
 import { dropResults } from "./_steps.ts";
 import { batched } from "./arrival.ts";

@@ -71,14 +71,14 @@ function isName(name: unknown): name is string {
   return typeof name === "string" && /^[\w-]{22}$/.test(name);
 }
 
-/** Checks whether the event of a question is open, and has had neither an answer nor the end of its time. */
+/** Checks whether the run of a question's event is open, and has had neither an answer nor the end of its time. */
 async function isWaitedFor(
   engine: Engine,
-  { eventId }: Question,
+  { eventId, run }: Question,
   waitName: string,
 ): Promise<boolean> {
   const [found] = await engine.get([eventId]);
-  if (!found?.record || !isOpen(found.record)) return false;
+  if (!found?.record || !isOpen(found.record) || found.record.keyRun !== run) return false;
   return !found.record.woken?.some(({ name }) => name === waitName);
 }
 

@@ -12,10 +12,11 @@ import { met } from "../../core/check_options.ts";
 import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
 import { leavingName } from "./_waits.ts";
-import type { CellChange, CellKey, Stored } from "./engine.ts";
+import type { Cell, CellChange, CellKey, Stored } from "./engine.ts";
 import type { EventRecord, EventStep } from "./event_record.ts";
 import type { ListedStep } from "./event_store.ts";
-import { jsonBytes, sizeFlawOf, unparked } from "./settlement.ts";
+import { jsonBytes, stepOf, unparked, withStep } from "./settlement.ts";
+import { resultOf, sizeFlawOf } from "./step_result.ts";
 import { findEvent, type StoreCore } from "./store_core.ts";
 
 /** Kind of the cells. */
@@ -30,8 +31,11 @@ const MAX_KEY_NAME_BYTES = 64;
 /** Time after which a result is forgotten that no event has any more, in milliseconds: a wait takes up to a year. */
 const KEPT_MS = 34_560_000_000;
 
-/** Number of cells that are deleted in a commit: the keys of one may take 81,920 bytes in a KV. */
-const AT_ONCE = 25;
+/** Bytes of the keys that are deleted in a commit: a KV takes 81,920 bytes of keys. */
+const MAX_DELETED_BYTES = 50_000;
+
+/** Bytes of a key beside the event's id. */
+const KEY_BYTES = 200;
 
 /**
  * Makes a step, and the cells of its result.
@@ -124,17 +128,44 @@ export async function forgetStep(core: StoreCore, id: string, name: string): Pro
 }
 
 /**
- * Deletes the results of a done event's steps in the change that settles it, if they are few: that saves a commit, and
- * leaves nothing behind if the process dies.
+ * Stores the result of a step that has begun without a known end, of an event that does not run: somebody has looked.
  *
- * @param after The record of the settled event.
- * @returns The cells; undefined if they are to be deleted afterwards.
+ * @param core The store.
+ * @param id The event's id.
+ * @param name The name of the step, with that of its handler.
+ * @param value The result; undefined for none.
+ * @returns True if it is stored; false if no such step has begun, or the event runs or is done.
+ * @throws {TypeError} If the result cannot be kept.
  */
-export function resultsToDelete(after: EventRecord): readonly CellChange[] | undefined {
-  const { state, steps } = after;
-  if (state !== "done" || !steps) return undefined;
-  const cells = deletedCells(after, steps);
-  return cells.length <= AT_ONCE ? cells : undefined;
+export async function setStep(
+  core: StoreCore,
+  id: string,
+  name: string,
+  value: unknown,
+): Promise<boolean> {
+  const result = resultOf(value);
+  if ("flaw" in result) throw new TypeError(`Cannot set the step ${met(name)}: ${result.flaw}`);
+  return await untilDone(async () => {
+    const found = await findEvent(core.engine, id);
+    if (!found?.record) return false;
+    const { record, record: { state, run } } = found;
+    if (state === "running" || state === "done" || !stepOf(record, name)?.isBegun) return false;
+    const { step, cells } = storedStep(record, name, result.json, { at: core.engine.now(), run });
+    return await settle(core, found, withStep(record, step), { cells }) ? true : undefined;
+  });
+}
+
+/**
+ * Deletes the results of an event's steps in the change that settles it as done or purges it, if they are few: that
+ * saves a commit, and leaves nothing behind if the process dies.
+ *
+ * @param record The record of the event.
+ * @returns The cells; undefined if there are none, or they are to be deleted afterwards.
+ */
+export function resultsToDelete(record: EventRecord): readonly CellChange[] | undefined {
+  if (!record.steps) return undefined;
+  const cells = deletedCells(record, record.steps);
+  return cells.length <= deletedAtOnce(record) ? cells : undefined;
 }
 
 /**
@@ -150,12 +181,46 @@ export async function deleteResults(
   if (!record.steps) return;
   try {
     const cells = deletedCells(record, record.steps);
-    for (let from = 0; from < cells.length; from += AT_ONCE) {
-      await engine.apply({ cells: cells.slice(from, from + AT_ONCE), urgency: "work" });
+    const some = deletedAtOnce(record);
+    for (let from = 0; from < cells.length; from += some) {
+      await engine.apply({ cells: cells.slice(from, from + some), urgency: "work" });
     }
   } catch (error) {
     writeLog(log, "debug", "results of steps not deleted", { eventId: record.id, error });
   }
+}
+
+/**
+ * Makes a function that deletes a part of a result if its event has it no more: the process has died that was about to
+ * delete it. If there is no event, an import may be about to store it.
+ *
+ * @param core The store.
+ * @returns The function. It gets cells, in the order of their keys.
+ */
+export function deletingLeft(core: StoreCore): (cell: Cell) => Promise<void> {
+  let last: { readonly id: unknown; readonly keys: ReadonlySet<string> } | undefined;
+  return async ({ key, version }) => {
+    const [, id] = key;
+    const text = JSON.stringify(key);
+    if (last !== undefined && last.id === id && last.keys.has(text)) return;
+    const found = await findEvent(core.engine, String(id));
+    if (!found?.record) return;
+    const keys = resultsIn(found.record).map((cell) => JSON.stringify(cell.key));
+    last = { id, keys: new Set(keys) };
+    if (last.keys.has(text)) return;
+    const cells = [{ key, version, after: null }];
+    await core.engine.apply({ cells, unchanged: [found], urgency: "work" });
+  };
+}
+
+/** Lists the cells that an event has results in. */
+function resultsIn(record: EventRecord): readonly CellChange[] {
+  return record.state === "done" ? [] : deletedCells(record, record.steps ?? []);
+}
+
+/** Counts the cells of an event's results that are deleted in a commit. */
+function deletedAtOnce({ id }: EventRecord): number {
+  return Math.floor(MAX_DELETED_BYTES / (KEY_BYTES + Buffer.byteLength(id)));
 }
 
 /**
@@ -175,11 +240,12 @@ export async function dropResults(
   const { record } = event;
   const dropped = (record.steps ?? []).filter((step) => !after.steps?.includes(step));
   const cells = deletedCells(record, dropped);
-  for (let at = AT_ONCE; at < cells.length; at += AT_ONCE) {
-    const change = { cells: cells.slice(at, at + AT_ONCE), unchanged: [event] };
+  const some = deletedAtOnce(record);
+  for (let at = some; at < cells.length; at += some) {
+    const change = { cells: cells.slice(at, at + some), unchanged: [event] };
     await engine.apply({ ...change, urgency: "work" });
   }
-  return cells.slice(0, AT_ONCE);
+  return cells.slice(0, some);
 }
 
 function deletedCells(record: EventRecord, steps: readonly EventStep[]): CellChange[] {

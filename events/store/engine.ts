@@ -512,6 +512,16 @@ export interface Engine<TTx = unknown, TReader = unknown> {
   transact(make: (tx: TTx) => Change | Promise<Change>): Promise<Applied>;
 
   /**
+   * Stores new events in a transaction that the caller has begun, and ends. Undefined if the engine takes none.
+   *
+   * @param tx The transaction.
+   * @param puts The events, each with its payload.
+   * @returns The events in their order; null for one whose id is known.
+   * @throws {unknown} If a statement fails, and the transaction with it.
+   */
+  insertIn?(tx: TTx, puts: readonly Put[]): Promise<readonly (Stored | null)[]>;
+
+  /**
    * Reads events by their ids, or by id and time of receipt, in the same order; null for one that is not there. With
    * the time it is that very event, also if its id is forgotten or another one's by now.
    */

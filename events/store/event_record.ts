@@ -200,6 +200,11 @@ export interface EventRecord {
    * quiet is counted in `quiet`.
    */
   readonly plannedMs?: number | undefined;
+  /**
+   * The number of attempts so far when it was given back last, because one of its handlers had as many runs as it may.
+   * It waits for that as long as it has no more. None if it was not.
+   */
+  readonly limitedAttempt?: number | undefined;
   /** The ordering key: events with the same one are handled one at a time. Null if it has none. */
   readonly orderingKey: string | null;
   /** Its position in its ordering group; null if it has none, or has left the group. */
@@ -516,6 +521,7 @@ const RECORD: Checks<EventRecord> = {
   dueAt: orNull(isTime),
   delayMs: orNone(isTime),
   plannedMs: orNone(isTime),
+  limitedAttempt: orNone(isCount),
   orderingKey: orNull(isText),
   group: orNull(isGroupPosition),
   quiet: orNone(shape<QuietRule>({

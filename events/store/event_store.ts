@@ -32,6 +32,23 @@ import type { UntakenAnswer } from "./waits.ts";
 export type CommitEffects<TTx = unknown> = (tx: TTx) => EffectsResult<TTx>;
 
 /**
+ * Options of {@linkcode EventStore.emit}.
+ *
+ * @typeParam TTx The commit or transaction of the store.
+ * @category Flows
+ */
+export type StoreEmitOptions<TTx = unknown> = EmitOptions & {
+  /**
+   * A transaction of yours that the event is stored in: with `postgres()` a client of `npm:pg` that has begun one. You
+   * commit it, or take it back with all that is in it. The workers find the event by their next looks at the schedule.
+   * Other stores take none: use {@linkcode EventStore.transact} there.
+   *
+   * @default {undefined} It is stored at once.
+   */
+  readonly tx?: TTx | undefined;
+};
+
+/**
  * Result of a function that writes in a transaction: a promise only if that is a transaction whose statements are
  * answered later, as those of `postgres()` are. It is awaited before the commit.
  *
@@ -455,6 +472,18 @@ export interface EventOperations {
   forgetStep(id: string, name: string): Promise<boolean>;
 
   /**
+   * Says that a step has happened that has begun without a known end, so that the next attempt goes on after it. The
+   * event waits or is dead; a dead one is to be replayed then.
+   *
+   * @param id The event's id.
+   * @param name The step's name, as {@linkcode EventOperations.steps} lists it.
+   * @param result The result of the step, JSON of up to 524,288 bytes; undefined for none.
+   * @returns True if it is noted; false if no such step has begun without a known end, or the event runs or is done.
+   * @throws {TypeError} If the result is not JSON, or too large.
+   */
+  setStep(id: string, name: string, result?: unknown): Promise<boolean>;
+
+  /**
    * Puts dead events back, or done ones if the filter has the state `done`. Events of one ordering key are
    * handled in the order received. Without ids, dead ones are those that failed: what
    * somebody has cancelled is put back by its id, or with the outcome `cancelled`.
@@ -672,16 +701,16 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @param source The source.
    * @param type The type of the event: up to 100 letters, digits, `_`, `.`, `:` and `-`.
    * @param payload The payload, a JSON object.
-   * @param options The id, the delay and the ordering key.
+   * @param options The id, the delay and the ordering key, and the transaction that it is stored in.
    * @returns The event's id. The event is a duplicate if its id is known, in whatever state.
-   * @throws {TypeError} If an argument has the wrong type.
+   * @throws {TypeError} If an argument has the wrong type, or the store takes no transaction of yours.
    * @throws {RangeError} If the delay is out of range, or the payload takes more than 598,976 bytes.
    */
   emit<TEvents extends object, TType extends keyof TEvents & string>(
     source: OwnEvents<TEvents>,
     type: TType,
     payload: TEvents[TType],
-    options?: EmitOptions,
+    options?: StoreEmitOptions<TTx>,
   ): Promise<AcceptResult>;
   /**
    * Stores an event of a source that is given by its name.
@@ -696,15 +725,15 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
     source: string,
     type: string,
     payload: object,
-    options?: EmitOptions,
+    options?: StoreEmitOptions<TTx>,
   ): Promise<AcceptResult>;
 
   /**
    * Gives a function a transaction, for a route or a script: what it writes in the database, the events that it emits
    * and the names that it wakes are committed together, or not at all.
    *
-   * The function is synchronous, and may be called more than once: the last call counts. With `sqlite()` it runs in the
-   * transaction, and reads what it has written. With `kv()` it adds to the commit, and has read before: the checks of
+   * The function is synchronous, except with `postgres()`, and may be called more than once: the last call counts. With
+   * `sqlite()` and `postgres()` it runs in the transaction, and reads what it has written. With `kv()` it adds to the commit, and has read before: the checks of
    * the commit tell if that has changed meanwhile.
    *
    * @typeParam TResult The result of the function.

@@ -41,6 +41,7 @@ export type {
   ListedStep,
   NoteOptions,
   NotPromise,
+  StoreEmitOptions,
   TransactionActions,
 } from "./event_store.ts";
 export type { StoreDefinition } from "./store_definition.ts";

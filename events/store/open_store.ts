@@ -140,16 +140,15 @@ function tellingEngine<TTx>(
       else if (time < Infinity) listener.onDueLater?.(time);
     }
   }
-  async function telling(applying: Promise<Applied>, changeOf: () => Change): Promise<Applied> {
-    try {
-      const applied = await applying;
+  function telling(applying: Promise<Applied>, changeOf: () => Change): Promise<Applied> {
+    return applying.then((applied) => {
       if (applied.ok && listeners.size > 0) tell(firstDueBy(changeOf(), applied, engine.now()));
       return applied;
-    } catch (error) {
+    }, (error) => {
       // It may have been made.
       tell(engine.now() + LOOK_AGAIN_MS);
       throw error;
-    }
+    });
   }
   return {
     ...engine,
@@ -163,6 +162,14 @@ function tellingEngine<TTx>(
         return made instanceof Promise ? made.then(noting) : noting(made);
       });
       return telling(making, () => change);
+    },
+    ...engine.insertIn && {
+      async insertIn(tx: TTx, puts: readonly Put[]) {
+        const written = await engine.insertIn!(tx, puts);
+        // It may soon be committed.
+        tell(engine.now() + LOOK_AGAIN_MS);
+        return written;
+      },
     },
     async tidy(what) {
       const tidied = await engine.tidy(what);

@@ -18,6 +18,8 @@ const REMEMBERED_MS = 2_592_000_000;
 export interface Question {
   /** The id of the event. */
   readonly eventId: string;
+  /** The number of the event's run: one that begins anew asks anew, by another name. Undefined for the first one. */
+  readonly run?: number | undefined;
   /** The ids of the senders who may answer it; undefined for anybody. */
   readonly by?: readonly number[] | undefined;
   /** The time until which its event waits, if it was sent at once, milliseconds since the epoch. */
@@ -49,7 +51,7 @@ export interface AnswerResult {
    * - `taken`: the event that asks gets it.
    * - `refused`: the sender may not answer.
    * - `late`: the question was answered before, perhaps by a second press of the same person.
-   * - `over`: its time has passed, or its event was cancelled or has died.
+   * - `over`: its time has passed, or its event was cancelled, has died or was begun anew.
    * - `unknown`: there is no such question, or it was forgotten 30 days after its time.
    */
   readonly outcome: "taken" | "refused" | "late" | "over" | "unknown";
@@ -62,6 +64,7 @@ export interface AnswerResult {
 /** Checks whether a value is a question. */
 export const isQuestion = shape<Question>({
   eventId: isText,
+  run: orNone(isInteger),
   by: orNone(listOf(isInteger)),
   until: isTime,
   answer: orNone(

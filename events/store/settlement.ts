@@ -34,9 +34,6 @@ const UNSEEN_MS = 300_000;
 /** The number of bytes that the names of an event's done handlers and its steps take in its record, at most. */
 const MAX_PROGRESS_BYTES = 32_768;
 
-/** Largest result of a step, in bytes of its JSON. In Base64 it takes 699,051: the commit of a KV takes 819,200. */
-const MAX_RESULT_BYTES = 524_288;
-
 /** The number of bytes that the results of an event's waits take in its record, at most, with their names. */
 const MAX_WOKEN_BYTES = 18_432;
 
@@ -107,17 +104,26 @@ export function retried(
  */
 export function released(
   record: EventRecord,
-  { delayMs = 0, isBegun = false, reason, isUnhandled }: ReleaseOptions,
+  { delayMs = 0, isBegun = false, isLimited = false, reason, isUnhandled }: ReleaseOptions,
   now: number,
 ): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now, reason);
   const attempt = Math.max(0, record.attempt - 1);
   const dueAt = now + delayMs;
   const after: EventRecord = { ...record, state: "queued", lease: null, attempt, dueAt, delayMs };
+  if (isLimited) return { ...after, limitedAttempt: attempt };
   const begun = isBegun ? withHandler({ ...after, isBegun }) : after;
   if (reason === undefined) return begun;
   const putOff = planning(withPutOff(begun, reason, now, isUnhandled), delayMs);
   return isUnhandled && !hasBegun(record) ? unbatched(putOff) : putOff;
+}
+
+/** Checks whether an event waits for a handler that has as many runs as it may. */
+export function waitsForLimit(
+  { state, limitedAttempt, attempt, delayMs = 0, putOff, dueAt }: EventRecord,
+): boolean {
+  if (state !== "queued" || limitedAttempt !== attempt || dueAt === null) return false;
+  return delayMs > 0 && (putOff?.at ?? -Infinity) < dueAt - delayMs;
 }
 
 /**
@@ -159,7 +165,7 @@ export function canBeInterrupted(
   return (interrupted?.times ?? 0) < (newer.maxInterrupts ?? 0);
 }
 
-/** Forgets which events are handled together with one. */
+/** Forgets which events are handled together with one: nobody has begun with them, or they begin anew. */
 function unbatched({ batch: _, ...record }: EventRecord): EventRecord {
   return record;
 }
@@ -336,19 +342,15 @@ export function withoutStep(record: EventRecord, name: string): EventRecord {
   return steps ? { ...record, steps } : record;
 }
 
-/** Says why the result of a step, as JSON, is too large to be stored; undefined if it is not. */
-export function sizeFlawOf(json: string): string | undefined {
-  const bytes = Buffer.byteLength(json);
-  if (bytes <= MAX_RESULT_BYTES) return undefined;
-  return `its result takes ${bytes} bytes as JSON, over ${MAX_RESULT_BYTES}. Return less, or where it is kept`;
-}
+/** Thrown if there is no room for a part of the handling: there is none in a later attempt either. */
+export class NoRoomError extends RangeError {}
 
 /** Checks a record in which a part of the handling was noted. */
 function noted(record: EventRecord, name: string): EventRecord {
   if (isCancelRequested(record)) throw cancelledProgress();
   const bytes = partsBytes(record);
   if (bytes <= MAX_PROGRESS_BYTES) return record;
-  throw new RangeError(
+  throw new NoRoomError(
     `Cannot store the step ${
       met(name)
     }: with it, the event's steps and handlers would take ${bytes} bytes, over ` +

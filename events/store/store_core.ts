@@ -117,6 +117,12 @@ export interface ReleaseOptions {
    */
   readonly reason?: unknown;
   /**
+   * Set if it waits because one of its handlers has as many runs as it may.
+   *
+   * @default {false}
+   */
+  readonly isLimited?: boolean | undefined;
+  /**
    * Set if it is put off because this version has no handler for it, and another one may have.
    *
    * @default {false}

@@ -106,14 +106,14 @@ export interface ExistingDatabases {
    */
   open(place: string | undefined, create: boolean): Promise<Database>;
   /**
-   * Makes the statements that an app runs to make its tables, for people whose app may not. It opens nothing. Undefined if
-   * the app makes them by itself.
+   * Makes the statements that make the tables of an app, for people whose app may not: they also give the user of the
+   * database's place the rights that the app needs. It opens nothing. Undefined if there are no such rights.
    *
-   * @param place The place of the database; undefined for the default one.
+   * @param place The place of the database, with the user of the app.
    * @returns The statements, as a text that the database's own tool can run.
    * @throws {NoDatabaseError} If the place is none that a database can be at.
    */
-  readonly migrations?: ((place?: string) => string) | undefined;
+  readonly migrations?: ((place: string) => string) | undefined;
 }
 
 /** Thrown if there is no database at a place. */

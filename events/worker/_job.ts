@@ -298,11 +298,9 @@ export class Job implements EventLog {
     const { signal } = this.#lease;
     this.#startedAt = performance.now();
     const limit = this.#limit = new TimeLimit(limits, timeoutMs, this.#onLimit);
-    const run = new HandlerRun(this.#parts, this.#lease, {
-      ...{ signal, limit, limitMs: timeoutMs },
-      ...{ retry: this.#parts.plans.retryOf(this.#lease.record), places: this.#places },
-    });
-    this.#run = run;
+    const retry = this.#parts.plans.retryOf(this.#lease.record);
+    const within = { signal, limit, limitMs: timeoutMs, retry, places: this.#places };
+    const run = this.#run = new HandlerRun(this.#parts, this.#lease, within);
     return run.handle(handler, event, { log: this.#log, db, store: events });
   }
 

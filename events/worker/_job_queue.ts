@@ -31,6 +31,14 @@ const LATE_MS = 500;
 /** Number of local hand-offs for each late event that is started. */
 const HAND_OFFS_PER_LATE = 0.5;
 
+/**
+ * Number of jobs after whose end the collections of jobs are copied. When a Map or Set grows or has been deleted from, V8
+ * makes its table anew, and the old table refers to the new one. Once one that is no longer used is in the old generation
+ * of the heap, all later tables stay until the next full collection, with the jobs that were in them: a third of what
+ * survived the small collections. A copy ends that chain.
+ */
+const COPIED_AFTER = 1_000;
+
 /** A job that waits, and the limit that it waits for. */
 interface HeldJob {
   readonly job: Job;
@@ -67,9 +75,11 @@ export class JobQueue implements JobListener {
   #onStuck: (() => void) | undefined;
   /** Jobs whose handlers run past their time limit. */
   readonly #overdue = new Set<Job>();
-  readonly #jobs = new Set<Job>();
+  #jobs = new Set<Job>();
   /** The first job of each event. A second one is given back. */
-  readonly #byId = new Map<string, Job>();
+  #byId = new Map<string, Job>();
+  /** Number of jobs that have ended. */
+  #ended = 0;
   /** Their ids that claims have left out. */
   readonly #leftOut = new Set<string>();
   /** Jobs that wait for a handler, by how they came. */
@@ -326,7 +336,7 @@ export class JobQueue implements JobListener {
   /** Starts a job if the limits of its handlers permit it. Otherwise it waits for them, if not too many do. */
   #startWithin(job: Job): void {
     const limit = job.takePlaces(this.#startHeld);
-    if (!limit) return void this.#run(job);
+    if (!limit) return this.#run(job);
     if (job.isCancelled) return void this.#giveBack(job);
     const before = this.#held.filter((held) => held.limit === limit).length;
     if (before >= limit.ahead) return void this.#putOff(job);
@@ -368,10 +378,9 @@ export class JobQueue implements JobListener {
     this.#end(job);
   }
 
-  async #run(job: Job): Promise<void> {
+  #run(job: Job): void {
     this.#pace.begin();
-    await job.run(this);
-    this.#end(job);
+    void job.run(this).then(() => this.#end(job));
   }
 
   /** Gives the place of a job to the next one. */
@@ -405,6 +414,10 @@ export class JobQueue implements JobListener {
     this.#overdue.delete(job);
     if (this.#byId.get(job.id) === job) this.#byId.delete(job.id);
     const wasLeftOut = !this.#byId.has(job.id) && this.#leftOut.delete(job.id);
+    if (++this.#ended % COPIED_AFTER === 0) {
+      this.#jobs = new Set(this.#jobs);
+      this.#byId = new Map(this.#byId);
+    }
     this.#checkEmpty();
     if (this.isBehind || wasLeftOut || this.#jobs.size === 0) this.#wake();
   }

@@ -302,7 +302,9 @@ export class Settlement {
   #released(isBegun: boolean, delayMs?: number): Way {
     return {
       outcome: "returned",
-      settle: (lease) => this.#parts.store.release(lease, { isBegun, delayMs }),
+      // Only an event that waits for the limit of a handler has a delay.
+      settle: (lease) =>
+        this.#parts.store.release(lease, { isBegun, delayMs, isLimited: delayMs !== undefined }),
       report: () => this.#log.report("info", "event given back"),
     };
   }

@@ -1,7 +1,7 @@
 import { met } from "../../core/check_options.ts";
-import { nonJsonPartOf } from "../../core/json_value.ts";
-import { sizeFlawOf } from "../store/settlement.ts";
 import type { CellChange } from "../store/engine.ts";
+import { NoRoomError } from "../store/settlement.ts";
+import { resultOf } from "../store/step_result.ts";
 import type { LeasedProgress } from "./_leased_progress.ts";
 import { GiveUpError, RetryLaterError } from "./event.ts";
 import { NotDoneError, type StepContext, type StepOptions } from "./step.ts";
@@ -20,7 +20,7 @@ interface Step<T> {
 /** The run of a step: it collects what the step adds, and stores that with the result. */
 interface StepRun {
   readonly limits: { readonly signal: AbortSignal };
-  run(call: () => unknown): Promise<void>;
+  runStep(call: () => unknown): Promise<void>;
   stepContext(): StepContext;
   noteStep(json: string | undefined, keep: boolean | undefined): Promise<void>;
 }
@@ -56,7 +56,7 @@ export async function takeStep<T>(
   }
   let value: T | undefined;
   try {
-    await run.run(async () => value = await step.fn(run.stepContext()));
+    await run.runStep(async () => value = await step.fn(run.stepContext()));
   } catch (error) {
     if (!(error instanceof NotDoneError)) throw error;
     if (unknown !== undefined) await progress.note({ part: { is: "not_begun", name: key } });
@@ -84,8 +84,13 @@ async function stored<T>(
   value: unknown,
   run: StepRun,
 ): Promise<T> {
-  const json = value === undefined ? undefined : jsonOf(name, value);
-  await run.noteStep(json, keep);
+  const json = jsonOf(name, value);
+  try {
+    await run.noteStep(json, keep);
+  } catch (error) {
+    // It would be paid for in vain again.
+    throw error instanceof NoRoomError ? new GiveUpError(error.message, { cause: error }) : error;
+  }
   return valueOf(json) as T;
 }
 
@@ -94,20 +99,11 @@ export function canBeKept(value: unknown): boolean {
   return "json" in resultOf(value);
 }
 
-function jsonOf(name: string, value: unknown): string {
+function jsonOf(name: string, value: unknown): string | undefined {
   const result = resultOf(value);
   if ("json" in result) return result.json;
   // Each attempt would do the work again, and pay for it.
   throw new GiveUpError(`Cannot store the step ${met(name)}: ${result.flaw}`);
-}
-
-/** Writes a result as JSON, or says why it cannot be kept. */
-function resultOf(value: unknown): { readonly json: string } | { readonly flaw: string } {
-  const wrong = nonJsonPartOf(value, "result");
-  if (wrong !== undefined) return { flaw: `its result must be JSON, and ${wrong}` };
-  const json = JSON.stringify(value);
-  const flaw = sizeFlawOf(json);
-  return flaw === undefined ? { json } : { flaw };
 }
 
 function valueOf(json: string | undefined): unknown {

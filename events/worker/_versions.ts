@@ -1,5 +1,5 @@
 import { type LogSink, writeLog } from "../../core/mod.ts";
-import { sleep, withDeadline } from "../../core/timeouts.ts";
+import { CLOCK_SLACK_MS, sleep, withDeadline } from "../../core/timeouts.ts";
 import { ClosedError } from "../store/engine.ts";
 import type { EventRecord, EventStore, HandledEvents, ProcessNote } from "../store/mod.ts";
 import { hasHandlerFor } from "../store/processes.ts";
@@ -22,8 +22,11 @@ const CALL_MS = 5_000;
  */
 const CACHED_MS = 1_000;
 
-/** Time for which an event is left to others that have not looked at it, once it is due again: two polls. */
-const LEFT_MS = 2_000;
+/**
+ * Time for which an event is left to others that have not looked at it, once it is due again. A worker that knows when
+ * that is looks then by its clock, and at that once a second.
+ */
+const LEFT_MS = CLOCK_SLACK_MS + 1_000;
 
 /** Length of the note's list of events above which it says nothing about them: a cell takes up to 65,536 bytes. */
 const MAX_HANDLES_LENGTH = 30_000;
@@ -48,8 +51,10 @@ interface VersionsOptions {
  * it ends as it would without others. What was put off once is put off until that time is over, whatever runs by
  * then: the other process may just be started anew.
  *
- * A process that has put an event off leaves it to the others when it is due again, for as long as two polls. So
- * each process looks at it once before any does so twice, and one of them has its handler.
+ * A process that has put an event off leaves it to the others for two seconds when it is due again. So of the processes
+ * that know when that is, each looks at it once before any does so twice, and one of them has its handler. An idle one
+ * gets to know at its next poll, within 15 s in a KV: until then the others may put the event off a few times more. In
+ * a SQLite file it notices within 250 ms that others write.
  */
 export class Versions {
   readonly #options: VersionsOptions;

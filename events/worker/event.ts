@@ -108,9 +108,10 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> extends StepCo
    * @param options What is done if it is not known whether the step has happened.
    * @returns The result, as its JSON has it.
    * @throws {TypeError} If the name is malformed or was used in this attempt, or the handler has ended.
-   * @throws {RangeError} If the names of the event's steps and handlers would take more than 32,768 bytes.
-   * @throws {GiveUpError} If the result is not JSON, or too large, since each attempt would do the work again; or if it is
-   * not known whether the step has happened, and the options say `"fail"`.
+   * @throws {GiveUpError} If the result is not JSON, or too large, or there is no room for it, since each attempt would
+   * do the work again: the names of the steps and handlers of an event take up to 32,768 bytes, and a result has to fit
+   * one commit with the events of its step. Or if it is not known whether the step has happened, and the options say
+   * `"fail"`.
    * @throws {Error} If the event was cancelled or lost to another worker, what the step has added cannot be committed,
    * or the store does not answer: then the next attempt finds the step if it was stored.
    */
@@ -124,8 +125,9 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> extends StepCo
    * Who may answer is stored before the question is sent, and checked when the answer comes.
    *
    * @typeParam TValue The value of the answer. It is not checked.
+   * @typeParam TSent The result of `send`.
    * @param name The name of the step.
-   * @param send Sends the question.
+   * @param send Sends the question. What it returns is kept if it is JSON, for later: the id of the message.
    * @param options Who may answer, the longest time to wait, and what is done if it is not known whether the question
    * was sent: by default it is sent again.
    * @returns The answer, and who has given it, or that the time has passed.

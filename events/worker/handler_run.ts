@@ -1,7 +1,8 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { isPromise, met } from "../../core/check_options.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Emission, emissionOf, Emissions, platformRefused } from "../store/emission.ts";
-import type { CellChange, SettlementRoom } from "../store/engine.ts";
+import { type CellChange, NoTurnError, type SettlementRoom } from "../store/engine.ts";
 import type {
   CommitEffects,
   EmitOptions,
@@ -40,11 +41,17 @@ import { checkSleep, checkStep, ownName, type StepContext, type StepOptions } fr
 import { HandlerStates } from "./state.ts";
 import type { TimeLimit } from "./time_limit.ts";
 
+/** Pause before a step is noted again that the store gave no turn, in milliseconds. */
+const NOTE_PAUSE_MS = 200;
+
 /** Turns of the microtasks after which a function has gone on that awaited a call. */
 const TURNS = 20;
 
 /** Key of the run in a handler's context. It stays when an app or a user copies the context. */
 const RUN = Symbol("run");
+
+/** The run of the step that the code at hand belongs to. */
+const STEP = new AsyncLocalStorage<HandlerRun>();
 
 /** Parts of a worker that runs use. */
 interface RunParts {
@@ -190,7 +197,7 @@ export class HandlerRun {
     return {
       signal: this.limits.signal,
       settleWith: (effects) => {
-        this.#checkRunning("settle with effects");
+        this.#checkAdding("settle with effects");
         (this.#effects ??= []).push(effects);
       },
       emit: (
@@ -198,18 +205,24 @@ export class HandlerRun {
         type: string,
         payload: object,
         options?: EmitOptions,
-      ) => this.#emit(emissionOf(source, type, payload, options)),
+      ) => {
+        const emission = emissionOf(source, type, payload, options);
+        this.#checkAdding("emit the event");
+        this.#emit(emission);
+      },
       wake: (name, value) => {
-        this.#checkRunning("wake an event");
+        this.#checkAdding("wake an event");
         this.#wakes = withWake(this.#wakes, wakeOf(name, value), this.#room);
       },
       state: (key, options) => this.#ownStates.open(key, options),
     };
   }
 
-  /** Checks whether the handler of a router has succeeded in an earlier attempt. */
-  isDone(key: string): boolean {
-    return this.#lease.record.progress?.includes(`${this.#prefix}${key}`) ?? false;
+  /** Leaves out the handlers of a router that have succeeded in an earlier attempt. */
+  unfinished<T extends { readonly key: string }>(handlers: readonly T[]): readonly T[] {
+    const { progress } = this.#lease.record;
+    if (!progress) return handlers;
+    return handlers.filter(({ key }) => !progress.includes(`${this.#prefix}${key}`));
   }
 
   /** Lists the handlers of a router, and those within them, that have succeeded in an earlier attempt. */
@@ -250,6 +263,11 @@ export class HandlerRun {
     if (resolving) await resolving;
   }
 
+  /** Calls the function of a step, whose run this is. */
+  runStep(call: () => unknown): Promise<void> {
+    return this.run(() => STEP.run(this, call));
+  }
+
   async #callsEnded(): Promise<void> {
     let calls: Promise<unknown> | undefined;
     while (calls !== this.#calls) {
@@ -269,11 +287,23 @@ export class HandlerRun {
   async noteStep(json: string | undefined, keep: boolean | undefined): Promise<void> {
     const part = { is: "step", name: this.#name, json, keep } as const;
     try {
-      await this.#note(part);
+      await this.#noteInTurn(part);
     } catch (error) {
       // What was paid for is kept: only the change of the state is lost.
-      if (error instanceof StateConflictError) await this.#note(part, false);
+      if (error instanceof StateConflictError) await this.#noteInTurn(part, false);
       throw error;
+    }
+  }
+
+  /** Notes a part as soon as the store permits, as long as the event is leased. */
+  async #noteInTurn(part: HandledPart, hasCells?: boolean): Promise<void> {
+    for (;;) {
+      try {
+        return await this.#note(part, hasCells);
+      } catch (error) {
+        if (!(error instanceof NoTurnError) || !this.#lease.isHeld) throw error;
+      }
+      await this.#lease.pause(NOTE_PAUSE_MS);
     }
   }
 
@@ -375,18 +405,18 @@ export class HandlerRun {
   }
 
   /** Sends a question as a step, and waits for its answer. */
-  async #ask<TValue>(
+  async #ask<TValue, TSent>(
     name: string,
-    send: (name: string, context: StepContext) => unknown,
+    send: (name: string, context: StepContext) => TSent | Promise<TSent>,
     options: AskOptions = {},
-  ): Promise<Answer<TValue>> {
-    this.#checkRunning("ask");
+  ): Promise<Answer<TValue, TSent>> {
+    this.#checkWaiting();
     checkQuestion(name, send, options);
     const { by, timeoutMs = DEFAULT_TIMEOUT_MS, unknown = "repeat" } = options;
     const { record } = this.#lease;
     const own = ownName(record, `ask/${this.#prefix}${name}`);
     const now = Date.now();
-    const question = { eventId: record.id, by, until: now + timeoutMs };
+    const question = { eventId: record.id, run: record.keyRun, by, until: now + timeoutMs };
     // Before it is sent: the answer may come at once.
     const cells = [questionCell(own, question, now)];
     const sending = async (context: StepContext) => {
@@ -394,7 +424,7 @@ export class HandlerRun {
       // What cannot be kept is not needed to wait.
       return canBeKept(sent) ? sent : undefined;
     };
-    const sent = await this.#step(name, sending, { unknown }, cells);
+    const sent = await this.#step(name, sending, { unknown }, cells) as TSent | undefined;
     const result = await this.#waitFor<Answered>(waitNameOf(own), { timeoutMs });
     if (result.timedOut) return { value: undefined, by: undefined, timedOut: true, sent };
     const { value, by: sender } = result.value ?? {};
@@ -404,8 +434,19 @@ export class HandlerRun {
   async #answer(name: string | undefined, value: unknown): Promise<AnswerResult> {
     this.#checkRunning("answer");
     const { store, leaseMs } = this.#parts;
-    const { id: eventId, sender } = this.#lease.record;
-    return await withDeadline(store.answer(name, value, { by: sender?.id, eventId }), leaseMs);
+    const { id: eventId } = this.#lease.record;
+    const by = await this.#senderId();
+    return await withDeadline(store.answer(name, value, { by, eventId }), leaseMs);
+  }
+
+  /** Finds the id of who has caused the event; undefined if that is not known, or a batch has several senders. */
+  async #senderId(): Promise<number | undefined> {
+    const { lease, record: { batch, sender } } = this.#lease;
+    const { store, leaseMs } = this.#parts;
+    const others = batch && batch.events > 1
+      ? await withDeadline(store.members(lease), leaseMs)
+      : [];
+    return others.every((each) => each.sender?.id === sender?.id) ? sender?.id : undefined;
   }
 
   async #takeNewer(): Promise<WebhookEvent[]> {
@@ -443,7 +484,7 @@ export class HandlerRun {
     name: string,
     options: WaitOptions | undefined,
   ): Promise<WaitResult<TValue>> {
-    this.#checkRunning("wait");
+    this.#checkWaiting();
     try {
       return await this.#progress.resultOf<TValue>(waitOf(name, options));
     } catch (error) {
@@ -466,7 +507,7 @@ export class HandlerRun {
       read: (key, options) => withDeadline(store.state(key, options), leaseMs),
       room: this.#room,
       intake: this.#lease.record.intake,
-      checkRunning: (doing) => this.#checkRunning(doing),
+      checkRunning: (doing) => this.#checkAdding(doing),
       around: this.#around && this.#around.#ownStates,
     });
   }
@@ -496,6 +537,36 @@ export class HandlerRun {
   *#withAround(): Iterable<HandlerRun> {
     yield this;
     if (this.#around) yield* this.#around.#withAround();
+  }
+
+  /** Refuses what the function of a step adds with another context than the step's: an attempt that skips it loses that. */
+  #checkAdding(doing: string): void {
+    this.#checkRunning(doing);
+    const step = this.#stepAtHand;
+    if (!step || step === this) return;
+    throw new TypeError(
+      `Cannot ${doing} in the step ${
+        met(step.#key)
+      } with its handler's context: an attempt that skips ` +
+        "the step would lose it. Use the context that the step is given, or do it after the step",
+    );
+  }
+
+  #checkWaiting(): void {
+    this.#checkRunning("wait");
+    const step = this.#stepAtHand;
+    if (!step) return;
+    throw new TypeError(
+      `Cannot wait in the step ${
+        met(step.#key)
+      }: it would begin anew after that. Wait outside of steps`,
+    );
+  }
+
+  /** The run of the step of this event that the caller is a part of; undefined for none. */
+  get #stepAtHand(): HandlerRun | undefined {
+    const step = this.#root.#shared && STEP.getStore();
+    return step && step.#root === this.#root ? step : undefined;
   }
 
   #checkRunning(doing: string): void {

@@ -35,12 +35,16 @@ export interface AskOptions extends StepOptions {
  * The answer to a question.
  *
  * @typeParam TValue The value.
+ * @typeParam TSent The result of the function that has sent the question.
  * @category Flows
  */
-export type Answer<TValue = unknown> =
+export type Answer<TValue = unknown, TSent = unknown> =
   & {
-    /** Result of the function that has sent the question, if it is JSON: the message, to edit it. */
-    readonly sent: unknown;
+    /**
+     * Result of the function that has sent the question, such as the id of the message, to edit it. Undefined if it is
+     * not JSON, or not known.
+     */
+    readonly sent: TSent | undefined;
   }
   & (
     | {
@@ -67,11 +71,11 @@ export type Answer<TValue = unknown> =
  * @typeParam TTx What the functions of `settleWith` get.
  * @category Flows
  */
-export type Ask<TTx = unknown> = <TValue = unknown>(
+export type Ask<TTx = unknown> = <TValue = unknown, TSent = unknown>(
   name: string,
-  send: (name: string, context: StepContext<TTx>) => unknown,
+  send: (name: string, context: StepContext<TTx>) => TSent | Promise<TSent>,
   options?: AskOptions,
-) => Promise<Answer<TValue>>;
+) => Promise<Answer<TValue, TSent>>;
 
 const checkSenders: OptionCheck = (doing, name, value) => {
   const isList = Array.isArray(value) && value.length <= MAX_SENDERS &&

@@ -154,8 +154,7 @@ export interface TakeStep<TTx = unknown> {
  *
  * @example
  * ```ts
- * import type { EventHandler } from "@org/edge-base";
- * import { NotDoneError } from "@org/edge-base/events";
+ * import { type EventHandler, NotDoneError } from "@org/edge-base";
  *
  * export const handler: EventHandler = async (_event, { step }) => {
  *   await step("post", async ({ signal }) => {

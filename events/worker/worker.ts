@@ -11,7 +11,7 @@ import {
   met,
   wholeNumber,
 } from "../../core/check_options.ts";
-import { consoleSink, type LogSink, writeLog } from "../../core/mod.ts";
+import { consoleSink, type LogSink, reasonOf, writeLog } from "../../core/mod.ts";
 import type { JsonObject } from "../../core/parse_json.ts";
 import { SharedTimer, Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
@@ -31,7 +31,7 @@ import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 /** Beginning of all errors about wrong options. */
 const DOING = "start the worker";
 
-/** Longest time for a claim. Locally it takes a millisecond. */
+/** Longest time for a claim, for which `poll` waits for one that succeeds, too. Locally it takes a millisecond. */
 const CLAIM_TIMEOUT_MS = 10_000;
 
 /**
@@ -142,6 +142,7 @@ export interface EventWorker {
    * Polls the schedule at once.
    *
    * @returns A promise that resolves once nothing is due and no handler runs, or the worker stops.
+   * @throws {Error} If the schedule could not be read for 10 s. The worker goes on trying.
    */
   poll(): Promise<void>;
   /**
@@ -266,6 +267,13 @@ function handlerStore(store: EventStore, leaseMs: number): HandlerStore {
   });
 }
 
+/** A call of `poll` that waits. */
+interface Poll {
+  readonly done: PromiseWithResolvers<void>;
+  /** Time by the monotonic clock since which claims fail; undefined unless the last one has failed. */
+  failingSince?: number | undefined;
+}
+
 class StoreWorker implements EventWorker {
   readonly #store: EventStore;
   readonly #options: FullOptions;
@@ -281,7 +289,7 @@ class StoreWorker implements EventWorker {
   /** Aborted once the worker has stopped, even if calls of the store are not answered. */
   readonly #ended = new AbortController();
   readonly #nextClaim: NextClaim;
-  #polls: (() => void)[] = [];
+  #polls: Poll[] = [];
   #stopping = false;
   #woken = false;
   #resume: (() => void) | undefined;
@@ -332,10 +340,12 @@ class StoreWorker implements EventWorker {
 
   poll(): Promise<void> {
     if (this.#stopping) return Promise.resolve();
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#polls.push(resolve);
+    const done = Promise.withResolvers<void>();
+    // One that nobody waits for must not end the process.
+    done.promise.catch(() => {});
+    this.#polls.push({ done });
     this.#wake();
-    return promise;
+    return done.promise;
   }
 
   async stop(options: { readonly graceMs?: number | undefined } = {}): Promise<void> {
@@ -385,7 +395,7 @@ class StoreWorker implements EventWorker {
       if (limit <= 0) await this.#pause(this.#nextClaim.tickMs);
       else if (!this.#queue.isBehind) await this.#pause(this.#nextClaim.leftMs);
     }
-    for (const resolve of this.#polls.splice(0)) resolve();
+    for (const { done } of this.#polls.splice(0)) done.resolve();
   }
 
   get #isTimeToLook(): boolean {
@@ -397,12 +407,26 @@ class StoreWorker implements EventWorker {
     const polls = this.#polls.splice(0);
     // What is given back during a claim may be due, and that claim does not see it.
     const hadJobs = this.#queue.hasJobs;
-    await this.#claim(limit);
-    if (hadJobs || !this.#queue.isEmpty) this.#polls.push(...polls);
-    else for (const resolve of polls) resolve();
+    const since = performance.now();
+    const failure = await this.#claim(limit);
+    if (failure || hadJobs || !this.#queue.isEmpty) this.#polls.push(...polls);
+    else for (const { done } of polls) done.resolve();
+    for (const poll of polls) poll.failingSince = failure && (poll.failingSince ?? since);
+    if (failure && !this.#stopping) this.#failPolls(failure.error);
   }
 
-  async #claim(limit: number): Promise<void> {
+  /** Fails those who have waited for a claim that succeeds for long. */
+  #failPolls(error: unknown): void {
+    const begunBy = performance.now() - CLAIM_TIMEOUT_MS;
+    const isLate = ({ failingSince = Infinity }: Poll) => failingSince <= begunBy;
+    for (const { done } of this.#polls.filter(isLate)) {
+      done.reject(new Error(`The schedule cannot be read: ${reasonOf(error)}`, { cause: error }));
+    }
+    this.#polls = this.#polls.filter((poll) => !isLate(poll));
+  }
+
+  /** Claims what is due. Returns the failure if it fails. */
+  async #claim(limit: number): Promise<{ readonly error: unknown } | undefined> {
     const { leaseMs, log } = this.#options;
     const takeOver = !this.#upkeep.hasClockJumped();
     const [{ holds }, handlersOf, owner] = [this.#queue, this.#handlersOf, this.#owner];
@@ -413,11 +437,13 @@ class StoreWorker implements EventWorker {
       const leases = await withDeadline(claiming, CLAIM_TIMEOUT_MS, this.#ended.signal);
       this.#nextClaim.end(leases.length > 0);
       endClaim(leases);
+      return undefined;
     } catch (error) {
       endClaim([]);
       if (!this.#ended.signal.aborted) writeLog(log, "error", "claim failed", { error });
       this.#releaseAll(claiming);
       if (error instanceof ClosedError) this.#giveUp();
+      return { error };
     }
   }
 

@@ -41,7 +41,7 @@ async function withSlowApp<T>(
 function testSlowApp(name: string, handlerMs: number, fn: WithApp<void>): void {
   for (const engine of ENGINES) {
     const test = () => withSlowApp(engine, { handlerMs, graceMs: 30_000 }, fn);
-    testWith(APP_NEEDS, `${name} [${engine.name}]`, test);
+    testWith(APP_NEEDS, `${name} [${engine.name}]`, test, engine.shared.missing);
   }
 }
 
@@ -50,7 +50,7 @@ function testEnd(name: string, limitMs: number, fn: WithApp<number>, graceMs = 4
   const options = { handlerMs: 60_000, graceMs };
   for (const engine of ENGINES) {
     const test = () => assertWithin(limitMs, () => withSlowApp(engine, options, fn));
-    testWith(APP_NEEDS, `${name} [${engine.name}]`, test);
+    testWith(APP_NEEDS, `${name} [${engine.name}]`, test, engine.shared.missing);
   }
 }
 

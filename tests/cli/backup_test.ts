@@ -118,6 +118,6 @@ testCli("events backup refuses a KV, and names what is for it", async ({ cli, pa
   const { code, err } = await cli("backup", `${path}.copy`);
   assertEquals([code, err], [2, [
     "There are no events in this database",
-    "A KV cannot be copied while it is in use: events export writes its events",
+    "Only a SQLite file is copied by this: pg_dump copies a Postgres database, and sqlite3 the file of a KV",
   ]]);
 });

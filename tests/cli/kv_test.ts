@@ -61,7 +61,7 @@ testCli("events takes a database with its engine from --store", async ({ store, 
   const list = (...args: string[]) => runHere(["events", "list", ...args], { env });
   assertEquals((await list("--store", `kv:${path}`)).out.length, 1);
   const doing = "Cannot open the database";
-  const begin = `${doing}: --store must begin with kv: or sqlite:, got `;
+  const begin = `${doing}: --store must begin with kv:, sqlite: or postgres:, got `;
   const wrong: readonly [readonly string[], string][] = [
     [
       ["--store", "./bot.db"],
@@ -69,8 +69,12 @@ testCli("events takes a database with its engine from --store", async ({ store, 
     ],
     [["--store", "toString:x"], `${begin}"toString:x"`],
     [["--store", "sql:./bot.db"], `${begin}"sql:./bot.db"`],
-    [["--store", "postgres://bob:s3cret@db/bot"], `${begin}a URL with postgres:`],
+    [["--store", "mysql://bob:s3cret@db/bot"], `${begin}a URL with mysql:`],
     [["--store", "kv:"], `${doing}: --store names no database, got "kv:": give kv:PATH`],
+    [
+      ["--store", "postgres:"],
+      `${doing}: --store names no database, got "postgres:": give postgres://...`,
+    ],
     [["--store", `kv:${path}`, "--kv", path], `${doing}: give --store or --kv, not both`],
     [["--store", `kv:${path}.typo`], `There is no KV file ${path}.typo`],
   ];

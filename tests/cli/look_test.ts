@@ -63,6 +63,13 @@ testCli("events list and show tell why an event is put off", async ({ cli, store
   const [third] = await store.claim({ limit: 1, owner: "o", leaseMs: 1_000 });
   await store.retry(third!, 0, new Error("again"));
   assertEquals(await last(), "Error: again");
+  const [fourth] = await store.claim({ limit: 1, owner: "o", leaseMs: 1_000 });
+  await store.release(fourth!, { delayMs: 1, isLimited: true });
+  assertEquals(await last(), "waits for a handler that has as many runs as it may");
+  await new Promise((resolve) => setTimeout(resolve, 2));
+  const [fifth] = await store.claim({ limit: 1, owner: "o", leaseMs: 1_000 });
+  await store.release(fifth!, { delayMs: 1, reason: "night" });
+  assertEquals(await last(), "put off: night");
 });
 
 testCli("events show writes records with their payloads", async ({ cli, store }) => {

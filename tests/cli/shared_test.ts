@@ -19,7 +19,7 @@ function testTool(name: string, fn: (at: StoreAddress, cli: Cli) => Promise<void
         ...args,
         "--json",
         "--store",
-        `${at.engine}:${path}`,
+        at.engine === "postgres" ? path! : `${at.engine}:${path}`,
       ]);
       return out.map((line) => JSON.parse(line));
     });

@@ -38,18 +38,22 @@ export interface BoardUnderTest extends AsyncDisposable {
   act(fields: Record<string, string>): Promise<Response>;
 }
 
-/** Options of a console, which may have other data in places. */
-type BoardOptions = Partial<Omit<ConsoleAppOptions, "data">> & { readonly data?: object };
+/** Options of a console, which may have other data in places, or another store. */
+type BoardOptions = Partial<Omit<ConsoleAppOptions, "data">> & {
+  readonly data?: object;
+  /** The store, instead of one in the KV. */
+  readonly store?: EventStore;
+};
 
 /** Opens a console with both tokens, at its path below a prefix. */
 export async function openBoard(
-  { path = "/console", data: fake, ...options }: BoardOptions = {},
+  { path = "/console", data: fake, store: own, ...options }: BoardOptions = {},
   prefix = "",
 ): Promise<BoardUnderTest> {
   const kv = await Deno.openKv(":memory:");
   const logs: LogRecord[] = [];
   const log = (record: LogRecord) => void logs.push(record);
-  const store = await openEventStore(kv, { namespace: "bot", log });
+  const store = own ?? await openEventStore(kv, { namespace: "bot", log });
   const data = timeless(new ConsoleData(store, log));
   const routes = consoleApp({
     ...{ name: "bot", path, environment: undefined, hidesPayloads: false },

@@ -22,6 +22,7 @@ Deno.test("an open event says what it waits for", async () => {
   const { store } = board;
   await store.retry(await claimed(board, "retried"), HOUR, new Error("busy"));
   await store.release(await claimed(board, "off"), { delayMs: HOUR, reason: "night" });
+  await store.release(await claimed(board, "limited"), { delayMs: HOUR, isLimited: true });
   await store.park(await claimed(board, "asking"), { name: "approval", timeoutMs: HOUR });
   await claimed(board, "runs");
   await store.cancel((await claimed(board, "stopped")).record.id);
@@ -34,6 +35,8 @@ Deno.test("an open event says what it waits for", async () => {
     ["github:retried", 90_000, "retry in 1 min 30 s"],
     ["github:retried", -90_000, "due for 1 min 30 s"],
     ["github:off", 90_000, "put off, in 1 min 30 s"],
+    ["github:limited", 90_000, "handler busy, in 1 min 30 s"],
+    ["github:limited", -90_000, "due for 1 min 30 s"],
     ["github:asking", 90_000, "1 min 30 s at most"],
     ["github:asking", -1, "its time is over"],
     ["github:runs", 90_000, undefined],

@@ -3,6 +3,7 @@ import config from "../../deno.json" with { type: "json" };
 import { readPlace } from "../../app/variables.ts";
 import { variablesIn } from "../../core/env.ts";
 import { kv, sqlite } from "../../events/mod.ts";
+import { postgres } from "../../events/store/postgres/mod.ts";
 import * as platforms from "../../webhook/mod.ts";
 import { testWith } from "../_permissions.ts";
 import { read, rows } from "./_documents.ts";
@@ -115,7 +116,7 @@ testWith(
   async () => {
     const made = PLATFORMS.flatMap((make) => make().variables);
     const permitted = Object.values(config.permissions).flatMap(({ env }) => env);
-    const stores = [kv(), sqlite()].flatMap(({ variables }) => variables);
+    const stores = [kv(), postgres(), sqlite()].flatMap(({ variables }) => variables);
     const known = [...made, ...stores, ...permitted, "<NAME>_WEBHOOK_SECRET", "..._PREVIOUS"]
       .filter((name) => !/\w_PREVIOUS$/.test(name));
     const table = rows(await section("## Variables"));

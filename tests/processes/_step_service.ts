@@ -10,6 +10,8 @@ export interface StepWorkerOptions {
   readonly leaseMs: number;
   /** The number of steps of its handler; 0 for one that writes a comment. */
   readonly steps: number;
+  /** Number of attempts after which an event is reported, of a handler that fails; undefined for the other handlers. */
+  readonly reportAfter?: number;
 }
 
 /** Call of a process: its id, and what it asks. */

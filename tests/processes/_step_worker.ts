@@ -6,7 +6,7 @@ import { type HandlerContext, startWorker, type WebhookEvent } from "../../mod.t
 import { ENGINES } from "../events/store/engines/mod.ts";
 import type { StepWorkerOptions } from "./_step_service.ts";
 
-const { at, service, leaseMs, steps }: StepWorkerOptions = JSON.parse(Deno.args[0]!);
+const { at, service, leaseMs, steps, reportAfter }: StepWorkerOptions = JSON.parse(Deno.args[0]!);
 const engine = ENGINES.find(({ name }) => name === at.engine)!;
 const { store, effects } = await engine.openAt(at.address, { log: () => {} });
 
@@ -38,7 +38,18 @@ async function comment({ id }: WebhookEvent, { step, settleWith }: HandlerContex
   settleWith(effects.create(`result/${id}`, number));
 }
 
-startWorker(store, (event, context) => (steps > 0 ? takeSteps : comment)(event, context), {
+/** Fails as long as the service wants, and counts the reports of that. */
+async function fail(
+  { id, attempt, source, payload }: WebhookEvent,
+  { settleWith }: HandlerContext,
+) {
+  if (source === "failing") return settleWith(effects.add(`reports/${payload.id}`, 1));
+  if (!await call("attempts", { id, attempt })) throw new Error("not yet");
+}
+
+const handler = reportAfter ? fail : steps > 0 ? takeSteps : comment;
+startWorker(store, (event, context) => handler(event, context), {
+  reportFailing: reportAfter ? [{ afterAttempts: reportAfter }] : [],
   leaseMs,
   pollMs: 100,
   log: () => {},

@@ -10,6 +10,7 @@ import { processes } from "./processes.ts";
 import { redeliveries } from "./redeliveries.ts";
 import { slowDiskLoad } from "./slow_disk.ts";
 import { start } from "./start.ts";
+import { stored } from "./stored.ts";
 
 /** All scenarios. */
 export const SCENARIOS: readonly Scenario[] = [
@@ -18,6 +19,7 @@ export const SCENARIOS: readonly Scenario[] = [
   openLoop,
   slowDiskLoad,
   backlog,
+  stored,
   redeliveries,
   payloads,
   start,

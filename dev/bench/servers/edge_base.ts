@@ -1,6 +1,6 @@
 /**
  * This package, as `apps/forge.ts` uses it: log, limiter, duplicate check and worker are on. With `sqlite` as its
- * argument, its events are in a SQLite file.
+ * argument, its events are in a SQLite file, and with `postgres` in the database of `DATABASE_URL`.
  */
 import {
   bindEnv,
@@ -19,8 +19,15 @@ import { createLogSummary } from "../../../middleware/mod.ts";
 import { startServer } from "./_server.ts";
 
 const { port, hostname, secret, worker, orderingKeys, handled } = startServer();
-const store: StoreDefinition = Deno.args[0] === "sqlite" ? sqlite() : kv();
+const store = await storeOf(Deno.args[0]);
 const groupBy = orderByNumber(orderingKeys);
+
+async function storeOf(engine: string | undefined): Promise<StoreDefinition> {
+  if (engine !== "postgres") return engine === "sqlite" ? sqlite() : kv();
+  // Nobody else loads its client.
+  const { postgres } = await import("../../../events/store/postgres/mod.ts");
+  return postgres();
+}
 
 /** The intake alone, for what is measured without a worker. */
 async function serveWithoutWorker(): Promise<void> {

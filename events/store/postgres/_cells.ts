@@ -75,8 +75,3 @@ function valueOf({ value, total }: CellRow): unknown {
     return undefined;
   }
 }
-
-/** Names a cell for people. */
-export function nameOf(key: CellKey): string {
-  return key.map((part) => part instanceof Uint8Array ? part.toHex() : String(part)).join("/");
-}

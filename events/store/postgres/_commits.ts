@@ -1,30 +1,47 @@
-import { type Applied, type Change, NoTurnError, type Put, type Version } from "../engine.ts";
+import {
+  type Applied,
+  type Change,
+  NoTurnError,
+  type Put,
+  type Stored,
+  type Version,
+} from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
 import { textArray } from "./_arrays.ts";
-import { ChangeMaking, type Met, needsOf, type Refused, RefusedError } from "./_change.ts";
+import { ChangeMaking, type Refused, RefusedError } from "../sql/change_making.ts";
+import { forgetAt } from "../sql/rows.ts";
 import {
   type Connections,
   isPassing,
   isTooLong,
   LostTransactionError,
+  type Session,
   sqlStateOf,
   type Transaction,
 } from "./_connections.ts";
 import { Lane } from "./_lanes.ts";
 import {
-  forgetAt,
+  DELETE_FORGOTTEN,
   INSERT_EVENTS,
+  INSERT_NEW_EVENTS,
   insertedValues,
   loneValues,
   type LoneWrite,
   UPDATE_LONE_EVENTS,
 } from "./_rows.ts";
+import { type Met, needsOf } from "./_needs.ts";
 import { keyText } from "./_texts.ts";
 import { HandlersTransaction, type PostgresTx } from "./_tx.ts";
 import { AgainError, PART_BYTES, WorkingSet } from "./_working_set.ts";
 
 /** The number of tries of a transaction that meets others. */
 const MAX_TRIES = 20;
+
+/**
+ * Time after which a lease may have been renewed while its change has waited for a connection, and after which nobody
+ * may wait for the change any more, in milliseconds: opening a connection takes some time.
+ */
+const [WAITED_MS, LATE_MS] = [50, 1_000] as const;
 
 /** A change, and the version of what it writes. */
 interface Making {
@@ -37,6 +54,8 @@ interface CommitsParts {
   readonly db: Connections;
   readonly now: () => number;
   readonly newVersion: () => Version;
+  /** Called after each change that should wake workers of other processes. */
+  readonly announced: () => void;
 }
 
 /**
@@ -48,12 +67,16 @@ export class Commits {
   readonly #db: Connections;
   readonly #now: () => number;
   readonly #newVersion: () => Version;
+  readonly #announced: () => void;
   readonly #inserts = new Lane<Put, Applied | undefined>((puts) => this.#insertAll(puts));
+  // An id of one's own may be that of an event in a transaction which is not committed: then it is waited for.
+  readonly #emissions = new Lane<Put, Applied | undefined>((puts) => this.#insertAll(puts));
   readonly #updates = new Lane<Put, Applied | undefined>((puts) => this.#updateAll(puts));
   readonly #intake = new Lane<Making, Applied>((all, waitedMs) => this.#makeAll(all, waitedMs));
   readonly #work = new Lane<Making, Applied>((all, waitedMs) => this.#makeAll(all, waitedMs));
 
-  constructor({ db, now, newVersion }: CommitsParts) {
+  constructor({ db, now, newVersion, announced }: CommitsParts) {
+    this.#announced = announced;
     this.#db = db;
     this.#now = now;
     this.#newVersion = newVersion;
@@ -61,39 +84,80 @@ export class Commits {
 
   /** Makes a change, see `Engine.apply`. */
   async apply(change: Change<PostgresTx>): Promise<Applied> {
-    const { effects, withinMs, urgency } = change;
-    if (effects) return await this.#withEffects(change as Change, effects);
-    const put = onlyPutOf(change as Change);
+    const applied = await this.#apply(change as Change, change.effects);
+    if (change.announce && applied.ok) this.#announced();
+    return applied;
+  }
+
+  /** Makes a change of which a function writes a part itself, see `Engine.transact`. */
+  async transact(make: (tx: PostgresTx) => Change | Promise<Change>): Promise<Applied> {
+    let made: Change | undefined;
+    const applied = await this.#inTransaction(async (tx) => made = await make(tx));
+    if (made?.announce && applied.ok) this.#announced();
+    return applied;
+  }
+
+  async #apply(
+    change: Change,
+    effects: ((tx: PostgresTx) => unknown) | undefined,
+  ): Promise<Applied> {
+    const { withinMs, urgency } = change;
+    if (effects) return await this.#withEffects(change, effects);
+    const put = onlyPutOf(change);
     if (put) {
-      const lane = "must" in put.before ? this.#inserts : this.#updates;
+      const inserts = urgency === "intake" ? this.#inserts : this.#emissions;
+      const lane = "must" in put.before ? inserts : this.#updates;
       const applied = await lane.add(put, { withinMs, bytes: put.body?.byteLength ?? 0 });
       if (applied) return applied;
     }
     const lane = urgency === "intake" ? this.#intake : this.#work;
     const bytes = change.puts?.reduce((sum, { body }) => sum + (body?.byteLength ?? 0), 0);
-    return await lane.add({ change: change as Change, version: this.#newVersion() }, {
-      ...{ withinMs, bytes },
-    });
-  }
-
-  /** Makes a change of which a function writes a part itself, see `Engine.transact`. */
-  async transact(make: (tx: PostgresTx) => Change | Promise<Change>): Promise<Applied> {
-    return await this.#inTransaction(make);
+    return await lane.add({ change, version: this.#newVersion() }, { withinMs, bytes });
   }
 
   /** Stores new events whose payloads fit their rows. Of one whose id is known the result is undefined. */
   async #insertAll(puts: readonly Put[]): Promise<(() => Applied | undefined)[]> {
     const now = this.#now();
+    const rows = this.#newRows(puts, now);
+    return await this.#writeAll(rows, (written, isAgain) =>
+      // A forgotten event that has the id by now may be the one that the first statement has stored.
+      this.#db.all(INSERT_EVENTS, ...insertedValues(isAgain ? -Infinity : now, written)));
+  }
+
+  /**
+   * Stores new events in somebody else's transaction, see `Engine.insertIn`. It locks no event that has an id already: all
+   * that changes the event would wait until the transaction ends.
+   */
+  async insertIn(tx: PostgresTx, puts: readonly Put[]): Promise<(Stored | null)[]> {
+    const now = this.#now();
+    const rows = this.#newRows(puts, now).filter((row) => row !== undefined);
+    const sql = this.#db.statement(INSERT_NEW_EVENTS);
+    const values = insertedValues(now, rows).slice(1);
+    const insert = async () => (await tx.query<{ id: string }>(sql, values)).rows;
+    const added = await insert();
+    if (added.length < rows.length) {
+      const forgotten = this.#db.statement(DELETE_FORGOTTEN);
+      const { rowCount } = await tx.query(forgotten, [
+        now,
+        textArray(rows.map(({ record }) => keyText(record.id))),
+      ]);
+      if (rowCount) added.push(...await insert());
+    }
+    const ids = new Set(added.map(({ id }) => id));
+    return rows.map(({ record, version }) =>
+      ids.has(keyText(record.id)) ? { record, version } : null
+    );
+  }
+
+  /** Makes the rows of new events; undefined for one that is not among them, since its payload or its id is elsewhere. */
+  #newRows(puts: readonly Put[], now: number) {
     const ids = new Set<string>();
-    const rows = puts.map((put) => {
+    return puts.map((put) => {
       const record = put.after!({ now });
       if (!record.payload || ids.has(record.id)) return undefined;
       ids.add(record.id);
       return { ...columnsOf(record, put, now, this.#newVersion()), body: put.body! };
     });
-    return await this.#writeAll(rows, (written, isAgain) =>
-      // A forgotten event that has the id by now may be the one that the first statement has stored.
-      this.#db.all(INSERT_EVENTS, ...insertedValues(isAgain ? -Infinity : now, written)));
   }
 
   /** Changes events that are in no group. Of one that has another version, say, the result is undefined. */
@@ -181,7 +245,11 @@ export class Commits {
   async #make(makings: readonly Making[]): Promise<Applied[]> {
     const trying = new Trying(makings);
     return await this.#again(
-      () => this.#db.transaction((tx) => trying.make(tx, this.#now())),
+      // One statement needs no transaction around it.
+      () =>
+        makings.length === 1 && isOfOneCell(makings[0]!.change)
+          ? trying.make(this.#db, this.#now())
+          : this.#db.transaction((tx) => trying.make(tx, this.#now())),
       trying,
     );
   }
@@ -216,13 +284,20 @@ export class Commits {
     make: (tx: PostgresTx) => Change | Promise<Change>,
     known?: Change,
   ): Promise<Applied> {
+    const start = performance.now();
+    let waitedMs = 0;
+    const checkTurn = () => {
+      waitedMs = performance.now() - start;
+      const isLate = known && waitedMs > LATE_MS && hasNoTurn(known, waitedMs);
+      if (isLate) throw new NoTurnError(LATE);
+    };
     try {
       return await this.#again(() =>
         this.#db.transaction(async (tx) => {
-          if (known) await this.#checkBefore(tx, known);
+          if (known) await this.#checkBefore(tx, known, waitedMs);
           const change = await HandlersTransaction.call(tx, make);
           return await this.#makeLast(tx, change);
-        }, { isHandlers: true })
+        }, { isHandlers: true, checkTurn })
       );
     } catch (error) {
       if (error instanceof RefusedError) return error.refused;
@@ -233,11 +308,12 @@ export class Commits {
   }
 
   /** Refuses a change before its effects are called, if it would be refused after them anyway. */
-  async #checkBefore(tx: Transaction, change: Change): Promise<void> {
+  async #checkBefore(tx: Transaction, change: Change, waitedMs: number): Promise<void> {
     const needs = needsOf([change], noneMet());
     const set = await WorkingSet.read(tx, needs, { now: this.#now(), isLocking: false });
-    // Only while they run may the event change.
-    const refused = new ChangeMaking(set, { ...change, turn: undefined }, "", new Set()).check();
+    // Only while it waits, or its effects run, may the event change.
+    const turn = waitedMs > WAITED_MS ? change.turn : undefined;
+    const refused = new ChangeMaking(set, { ...change, turn }, "").check();
     if (refused) throw new RefusedError(refused);
   }
 
@@ -268,9 +344,10 @@ class Trying {
   }
 
   /** Makes the changes. Returns their outcomes: of those that are refused nothing is written. */
-  async make(tx: Transaction, now: number): Promise<Applied[]> {
+  async make(tx: Session, now: number): Promise<Applied[]> {
     const changes = this.#makings.map(({ change }) => change);
-    const set = await WorkingSet.read(tx, needsOf(changes, this.#met), { now });
+    const { lost } = this.#met;
+    const set = await WorkingSet.read(tx, needsOf(changes, this.#met), { now, lost });
     const applied = this.#makings.map((making) => this.#makeOne(set, making));
     await set.write(tx);
     return applied;
@@ -279,7 +356,7 @@ class Trying {
   #makeOne(set: WorkingSet, making: Making): Applied {
     const known = this.#refused.get(making);
     if (known) return known;
-    const one = new ChangeMaking(set, making.change, making.version, this.#met.lost);
+    const one = new ChangeMaking(set, making.change, making.version);
     const refused = one.check();
     if (refused) return refused;
     try {
@@ -317,6 +394,12 @@ function onlyPutOf(change: Change): Put | undefined {
   const { before, body } = put;
   if ("must" in before) return body && body.byteLength <= PART_BYTES ? put : undefined;
   return before.record && isOpen(before.record) && !before.record.group && !body ? put : undefined;
+}
+
+/** Checks for a change of a cell that depends on nothing, such as the note of a process. */
+function isOfOneCell({ puts, unchanged, moves, cells, sums, drops }: Change): boolean {
+  if (cells?.length !== 1 || cells[0]!.version !== undefined) return false;
+  return ![puts, unchanged, moves, sums, drops].some((part) => part?.length);
 }
 
 function columnsOf(record: EventRecord, { forMs }: Put, now: number, version: Version) {

@@ -8,8 +8,8 @@ export type PgValue = string | number | boolean | null | Uint8Array;
 /** A row, as a query returns it. */
 export type PgRow = Record<string, unknown>;
 
-/** The number of connections for the store itself: intake, work, reading, and one that may be slow. */
-const STORE_CONNECTIONS = 5;
+/** The number of connections for the store itself: one for each lane of its commits, and one for reading. */
+const STORE_CONNECTIONS = 6;
 
 /** Longest time in which the outcome of a lost transaction is asked for, and the pause between two questions, in milliseconds. */
 const [ASK_MS, ASK_PAUSE_MS] = [4_000, 100] as const;
@@ -116,18 +116,25 @@ export class Connections implements Session {
    * become of it.
    *
    * @param work The work.
-   * @param options Whether it is a handler's, which may take long and has connections of its own.
+   * @param options Whether it is a handler's, which may take long and has connections of its own, and a function that is
+   * called once a connection is there, and may throw if that has come too late.
    * @returns Its result, once that is committed.
    * @throws {UnknownOutcomeError} If the commit was not answered, and nor was the question.
    * @throws {unknown} If anything else fails: nothing is committed then.
    */
   async transaction<T>(
     work: (tx: Transaction) => Promise<T>,
-    { isHandlers = false }: { readonly isHandlers?: boolean } = {},
+    { isHandlers = false, checkTurn }: {
+      readonly isHandlers?: boolean;
+      readonly checkTurn?: () => void;
+    } = {},
   ): Promise<T> {
     const { result, xid, lost } = await this.#with(
       isHandlers ? this.#handlers : this.#store,
-      (session) => session.transaction(work),
+      (session) => {
+        checkTurn?.();
+        return session.transaction(work);
+      },
     );
     if (lost === undefined) return result;
     if (await this.#asked(() => this.#isCommitted(xid), lost)) return result;
@@ -205,13 +212,14 @@ export class Connections implements Session {
   async #with<T>(pool: Pool, use: (session: OpenSession) => Promise<T>): Promise<T> {
     const lent = await pool.take();
     try {
-      return await use(new OpenSession(lent, (sql) => this.#statement(sql)));
+      return await use(new OpenSession(lent, (sql) => this.statement(sql)));
     } finally {
       pool.giveBack(lent);
     }
   }
 
-  #statement(sql: string): string {
+  /** Puts the schema into a statement. */
+  statement(sql: string): string {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
       statement = sql.replaceAll("@", `${this.#schema}.`);

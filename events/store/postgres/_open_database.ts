@@ -1,8 +1,10 @@
+import { consoleSink, type LogSink } from "../../../core/mod.ts";
 import { ClosedError } from "../engine.ts";
 import { Connections, type PgValue, type Session } from "./_connections.ts";
 import type { PgSettings } from "./_pool.ts";
 import { bringToLayout, layoutOf, lockSchema } from "./_schema.ts";
 import type { PostgresReader } from "./_tx.ts";
+import { WakeUps } from "./_wake_ups.ts";
 
 /** A place of events, for all who have opened it in this process. */
 interface Place {
@@ -28,6 +30,14 @@ export interface OpenDatabaseOptions {
    * @default {true}
    */
   readonly mayBeEmpty?: boolean | undefined;
+  /**
+   * Settings of a connection that listens for wake-ups, without a pooler in between.
+   *
+   * @default {undefined} Nothing listens, and nobody is woken.
+   */
+  readonly listening?: PgSettings | undefined;
+  /** The log. */
+  readonly log?: LogSink | undefined;
 }
 
 /** A Postgres database that is open, with the tables of a store in one of its schemas. */
@@ -38,14 +48,17 @@ export class OpenDatabase {
   readonly reader: PostgresReader;
   /** Resolves when it is closed. */
   readonly whenClosed: Promise<void>;
+  /** Wake-ups between processes; undefined if nothing listens. */
+  readonly wakeUps: WakeUps | undefined;
   readonly #key: string;
   readonly #closed = Promise.withResolvers<void>();
   #isClosed = false;
   #aheadMs = 0;
   #askAt = 0;
 
-  private constructor(db: Connections, key: string) {
+  private constructor(db: Connections, key: string, wakeUps: WakeUps | undefined) {
     this.db = db;
+    this.wakeUps = wakeUps;
     this.#key = key;
     this.place = places.get(key) ?? { openings: 0 };
     this.place.openings++;
@@ -70,16 +83,20 @@ export class OpenDatabase {
    */
   static async open(
     settings: PgSettings,
-    { schema, handlers, mayBeEmpty = true }: OpenDatabaseOptions,
+    { schema, handlers, mayBeEmpty = true, listening, log = consoleSink }: OpenDatabaseOptions,
   ): Promise<OpenDatabase> {
     const db = await Connections.to(settings, { schema: `"${schema}"`, handlers });
     try {
       if (!mayBeEmpty && await layoutOf(db) === 0) {
-        throw new Error("there is no event store in it");
+        throw new Error(
+          `its schema ${schema} has no event store. The URL may name another by ?store_schema=`,
+        );
       }
       await bringToLayout(db);
       const key = JSON.stringify([settings.host, settings.port, settings.database, schema]);
-      const database = new OpenDatabase(db, key);
+      const wakeUps = listening &&
+        await WakeUps.open({ settings: listening, db, channel: schema, log });
+      const database = new OpenDatabase(db, key, wakeUps);
       await database.#askClock();
       return database;
     } catch (error) {
@@ -111,12 +128,19 @@ export class OpenDatabase {
     this.#aheadMs = isSame ? 0 : Math.round(now - (asked + answered) / 2);
   }
 
+  /** Calls back when another process may have made events due. Resolves when it is closed. */
+  async listen(wake: () => void): Promise<void> {
+    this.wakeUps?.listen(wake);
+    await this.whenClosed;
+  }
+
   /** Closes it. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
     if (--this.place.openings === 0) places.delete(this.#key);
     this.#closed.resolve();
+    await this.wakeUps?.close();
     await this.db.close();
   }
 }

@@ -13,9 +13,10 @@ import {
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES, type PayloadRef } from "../event_record.ts";
+import { COLUMNS, isForgotten } from "../sql/rows.ts";
 import { textArray } from "./_arrays.ts";
 import type { PgValue, Session } from "./_connections.ts";
-import { COLUMNS, eventOf, type EventRow, isForgotten, refOf } from "./_rows.ts";
+import { eventOf, type EventRow, refOf, selectDue, selectNext } from "./_rows.ts";
 import { keyText, textOfKey } from "./_texts.ts";
 
 /** The number of events read at a time while many are. */
@@ -26,6 +27,16 @@ const SMALL_BYTES = 65_536;
 
 /** The number of parts of a payload that are read at a time. */
 const PARTS = 8;
+
+/** The payload of an event in its row, if it is small. */
+const SMALL_BODY = `case when octet_length(body) <= ${SMALL_BYTES} then body end as body`;
+
+/** A row with a time alone. */
+const NOTHING = [...COLUMNS.split(", "), "body"].map((name) => name === "due_at" ? name : "null")
+  .join(", ");
+
+/** The time before all others. */
+const ALWAYS = "'-Infinity'::float8";
 
 type DueOptions = Parameters<Engine["due"]>[0];
 type GroupOptions = Parameters<Engine["group"]>[1];
@@ -75,18 +86,15 @@ export class EventReads
 
   async due({ until, limit, cursor }: DueOptions): Promise<DuePage> {
     if (limit === 0) {
-      const [first] = await this.#db.all<{ due_at: number }>(
-        "select due_at from @event where due_at is not null order by due_at limit 1",
-      );
-      return { events: [], bodies: Promise.resolve([]), next: first?.due_at ?? null };
+      const [first] = await this.#db.all<{ next: number | null }>(`${selectNext(ALWAYS)} as next`);
+      return { events: [], bodies: Promise.resolve([]), next: first!.next };
     }
     const [at, id] = cursor === undefined ? [-Infinity, ""] : placeIn(cursor);
     // One statement finds those that are due, and the time of the first one that is not.
     const rows = await this.#db.all<DueRow>(
-      `(select ${COLUMNS}, case when octet_length(body) <= ${SMALL_BYTES} then body end as body from @event
-        where due_at <= $1::float8 and (due_at, id) > ($2::float8, $3) order by due_at, id limit $4)
-      union all (select null, null, null, null, null, due_at, null, null, null, null, null, null, null from @event
-        where due_at > $1::float8 order by due_at limit 1)`,
+      `select * from (${selectDue(`${COLUMNS}, ${SMALL_BODY}`)}) as due union all (select ${
+        NOTHING.replace("due_at", `(${selectNext("$1::float8")})`)
+      })`,
       ...[until, at, id, limit],
     );
     const due = rows.filter(({ record }) => record !== null);
@@ -175,7 +183,7 @@ export class EventReads
     type Row = Record<Exclude<EventState, "done">, number> & { readonly next: number | null };
     const [row] = await this.#db.all<Row>(
       `select ${of("queued")}, ${of("running")}, ${of("parked")}, ${of("dead")},
-        (select due_at from @event where due_at is not null order by due_at limit 1) as next`,
+        (${selectNext(ALWAYS)}) as next`,
       Math.min(max + 1, Number.MAX_SAFE_INTEGER),
     );
     const bounded = (count: number): BoundedCount => ({

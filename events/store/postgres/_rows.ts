@@ -1,40 +1,42 @@
 import type { Bytes, Stored, Unreadable, Version } from "../engine.ts";
-import { type EventRecord, type EventRef, isEventRecord } from "../event_record.ts";
+import type { EventRecord, EventRef } from "../event_record.ts";
+import type { PutColumns } from "../sql/change_making.ts";
+import { type EventRow as SharedRow, recordIn } from "../sql/rows.ts";
 import { bytesArray, numberArray, textArray, utf8Array } from "./_arrays.ts";
 import { keyText, shownText, textOfKey } from "./_texts.ts";
 
 /** The columns of an event that the engine works with. Ids and keys are encoded, see `_texts.ts`. */
-export interface EventRow {
-  readonly seq: number;
-  readonly id: string;
-  readonly received_at: number;
-  readonly own_due_at: number | null;
-  readonly other_due_at: number | null;
-  readonly due_at: number | null;
-  readonly group_key: string | null;
-  readonly position: number | null;
-  readonly payload: string | null;
-  readonly forget_at: number | null;
-  readonly version: Version;
-  readonly record: Bytes;
+export type EventRow = SharedRow<Bytes>;
+
+/** Condition of the events that run. The index of those that are not done is used only if it is said that they are not. */
+const RUNNING = "state = 'running' and state <> 'done'";
+
+/**
+ * Makes a query of the events that are due up to `$1`, behind the time `$2` and the id `$3`, in their order, up to `$4`. Those
+ * that run are few, and are read from the index of their state.
+ *
+ * @param columns The columns. `due_at` and `id` are among them.
+ */
+export function selectDue(columns: string): string {
+  const part = (condition: string, at: string) =>
+    `(select ${columns} from @event where ${condition} and ${at} <= $1::float8
+      and (${at}, id) > ($2::float8, $3) order by ${at}, id limit $4)`;
+  return `${part("scheduled_at = due_at", "scheduled_at")} union all
+    ${
+    part(`${RUNNING} and scheduled_at is distinct from due_at`, "due_at")
+  } order by due_at, id limit $4`;
 }
 
-/** The columns, for a query. */
-export const COLUMNS = [
-  ...["seq", "id", "received_at", "own_due_at", "other_due_at", "due_at", "group_key"],
-  ...["position", "payload", "forget_at", "version", "record"],
-].join(", ");
+/** Makes a query of the first time behind another one at which an event is due. */
+export function selectNext(after: string): string {
+  return `select least(
+    (select scheduled_at from @event where scheduled_at > ${after} order by scheduled_at limit 1),
+    (select min(due_at) from @event where ${RUNNING} and due_at > ${after}))`;
+}
 
 /** Events that are written: what becomes of their rows, except for their payloads. */
-export interface EventWrite {
+export interface EventWrite extends PutColumns {
   readonly record: EventRecord;
-  readonly version: Version;
-  readonly own_due_at: number | null;
-  readonly other_due_at: number | null;
-  readonly group_key: string | null;
-  readonly position: number | null;
-  readonly payload: string | null;
-  readonly forget_at: number | null;
 }
 
 /** A column, its type, and its values in rows that are written. */
@@ -73,9 +75,9 @@ const CHANGING: readonly Column[] = [
 const OTHERS: readonly Column[] = [
   numbers("received_at", ({ record }) => record.receivedAt),
   numbers("other_due_at", ({ other_due_at }) => other_due_at),
-  texts("group_key", ({ group_key }) => group_key),
+  texts("group_key", ({ group_key }) => group_key && keyText(group_key)),
   numbers("position", ({ position }) => position),
-  texts("payload", ({ payload }) => payload),
+  texts("payload", ({ payload }) => payload && keyText(payload)),
   texts("type", ({ record }) => shownText(record.type)),
   texts("action", ({ record }) => shownText(record.action)),
   texts("source", ({ record }) => shownText(record.source)),
@@ -102,7 +104,17 @@ export const INSERT_EVENTS = `insert into @event as known (${INSERTED})
   on conflict (id) do update set ${INSERTED.map((name) => `${name} = excluded.${name}`)}
   where known.forget_at <= $1 returning id`;
 
-/** Values of {@linkcode INSERT_EVENTS}. */
+/** Adds events, except for those whose ids are known. Returns the ids that were added. */
+export const INSERT_NEW_EVENTS = `insert into @event (${INSERTED})
+  select * from unnest($1::text[], $2::bytea[], ${
+  unnest(ALL, 3)
+}) on conflict (id) do nothing returning id`;
+
+/** Deletes events that are forgotten, so that others can have their ids. */
+export const DELETE_FORGOTTEN =
+  "delete from @event where forget_at <= $1::float8 and id = any($2::text[])";
+
+/** Values of {@linkcode INSERT_EVENTS}, and behind the first one of {@linkcode INSERT_NEW_EVENTS}. */
 export function insertedValues(
   now: number,
   rows: readonly (EventWrite & { readonly body: Bytes | null })[],
@@ -172,23 +184,14 @@ export function loneValues(rows: readonly LoneWrite[]): Bytes[] {
   ];
 }
 
-/** Finds the time at which an event is forgotten. */
-export function forgetAt({ state }: EventRecord, now: number, forMs?: number): number | null {
-  return state === "done" && forMs !== undefined ? now + forMs : null;
-}
-
-/** Checks for a done event that is remembered no longer, and is not deleted yet. */
-export function isForgotten({ forget_at }: Pick<EventRow, "forget_at">, now: number): boolean {
-  return forget_at !== null && forget_at <= now;
-}
-
 /** Reads the event of a row. */
 export function eventOf(row: EventRow): Stored | Unreadable {
   const { version } = row;
-  const record = recordIn(row.record);
+  const record = recordOf(row.record);
   return record ? { record, version } : { ...refOf(row), version };
 }
 
+/** Returns the id of an event, and the time at which it came. */
 export function refOf(
   { id, received_at: receivedAt }: Pick<EventRow, "id" | "received_at">,
 ): EventRef {
@@ -197,10 +200,9 @@ export function refOf(
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-function recordIn(bytes: Bytes): EventRecord | undefined {
+function recordOf(bytes: Bytes): EventRecord | undefined {
   try {
-    const record: unknown = JSON.parse(decoder.decode(bytes));
-    return isEventRecord(record) ? record : undefined;
+    return recordIn(decoder.decode(bytes));
   } catch {
     return undefined;
   }

@@ -17,6 +17,9 @@ create table @event (
   own_due_at double precision,
   other_due_at double precision,
   due_at double precision generated always as (least(own_due_at, other_due_at)) stored,
+  -- Its time in the index of the schedule. The end of a lease is not in it, so that renewing one touches no index.
+  scheduled_at double precision generated always as
+    (case when state = 'running' then other_due_at else least(own_due_at, other_due_at) end) stored,
   group_key text collate "C",
   position double precision,
   -- Its payload in the table payload, if that is too large for the row, was uploaded, or was kept.
@@ -40,7 +43,7 @@ create table @event (
 alter table @event alter column record set storage external;
 alter table @event alter column body set storage external;
 create index event_received on @event (received_at, id);
-create index event_due on @event (due_at, id) where due_at is not null;
+create index event_due on @event (scheduled_at, id) where scheduled_at is not null;
 create index event_open on @event (state, received_at, id) where state <> 'done';
 create unique index event_group on @event (group_key, position) where group_key is not null;
 create index event_forget on @event (forget_at) where forget_at is not null;
@@ -74,7 +77,9 @@ create index cell_forget on @cell (forget_at) where forget_at is not null;
 create view @waiting as select id, type, action, source, repository, chat, ordering_key, attempts, error,
   to_timestamp(received_at / 1000) as received, to_timestamp(due_at / 1000) as due
   from @event where state in ('queued', 'parked');
+-- The name of the worker is nowhere else, and nothing in a text of the record can look like this.
 create view @running as select id, type, action, source, repository, chat, ordering_key, attempts,
+  substring(encode(record, 'escape') from '"lease":\\{"owner":"([^"]*)"') as worker,
   to_timestamp(own_due_at / 1000) as lease_until
   from @event where state = 'running';
 create view @dead as select id, type, action, source, repository, chat, ordering_key, attempts, outcome, error,
@@ -170,21 +175,31 @@ export async function lockSchema(tx: Session, schema: string): Promise<void> {
 /**
  * Makes the statements that bring a schema from a layout to the latest one, for people whose app may not run them.
  *
- * @param schema The schema, as an identifier.
+ * @param schema The name of the schema.
+ * @param user The user of the app, who gets the rights to use it.
  * @param made The number of the layout that it has; 0 if it has no tables of a store.
  * @param layouts The layouts that the program knows.
  * @returns The statements, in one transaction.
  */
-export function migrationOf(schema: string, made = 0, layouts = LAYOUTS): string {
-  return [
-    "begin;",
-    ...made === 0 ? [`create schema if not exists ${schema};`] : [],
+export function migrationOf(schema: string, user: string, made = 0, layouts = LAYOUTS): string {
+  const [name, grantee] = [schema, user].map(quoted);
+  const statements = [
+    ...made === 0 ? [`create schema if not exists ${name};`] : [],
     ...layouts.slice(made).map(({ sql }) => sql.trim()),
-    ...Object.entries(notesOf(layouts)).map(([name, value]) =>
-      `insert into @layout values ('${name}', '${value}') on conflict (name) do update set value = excluded.value;`
+    ...Object.entries(notesOf(layouts)).map(([note, value]) =>
+      `insert into @layout values ('${note}', '${value}') on conflict (name) do update set value = excluded.value;`
     ),
+  ];
+  return [
+    ...["begin;", statements.join("\n").replaceAll("@", `${name}.`)],
+    `grant usage on schema ${name} to ${grantee};`,
+    `grant select, insert, update, delete on all tables in schema ${name} to ${grantee};`,
     "commit;\n",
-  ].join("\n").replaceAll("@", `${schema}.`);
+  ].join("\n");
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
 }
 
 /** Makes the notes about the latest layout. */

@@ -1,4 +1,4 @@
-import { RefusedError } from "./_change.ts";
+import { RefusedError } from "../sql/change_making.ts";
 import { sqlStateOf, type Transaction } from "./_connections.ts";
 import type { PgClient } from "./_pool.ts";
 

@@ -1,7 +1,8 @@
 import type { CheckedPage, Engine, StoreFinding, Tidying, Version } from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
+import { COLUMNS } from "../sql/rows.ts";
 import type { Connections, Session } from "./_connections.ts";
-import { COLUMNS, eventOf, type EventRow, refOf } from "./_rows.ts";
+import { eventOf, type EventRow, refOf, selectDue } from "./_rows.ts";
 
 /** The number of rows that a step of upkeep reads, or deletes. */
 const PAGE = 200;
@@ -135,11 +136,7 @@ export class Upkeep {
     let [id, changed, read] = [BEHIND_ALL_IDS, 0, 0];
     this.#looked = -Infinity;
     while (true) {
-      const rows = await db.all<EventRow>(
-        `select ${COLUMNS} from @event where due_at is not null and (due_at, id) > ($1::float8, $2)
-        order by due_at, id limit ${PAGE}`,
-        ...[at, id],
-      );
+      const rows = await db.all<EventRow>(selectDue(COLUMNS), Infinity, at, id, PAGE);
       for (const row of rows) {
         if (read++ >= reads && row.due_at !== at && changed === 0) {
           this.#looked = at;

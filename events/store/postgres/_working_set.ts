@@ -1,26 +1,25 @@
-import type { Bytes, CellKey, Stored, Unreadable, Version } from "../engine.ts";
+import { encodeCellKey } from "../cell_key.ts";
+import type { Bytes, CellKey, Move, Stored, SumChange, Unreadable, Version } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
+import type { CellWrite, ChangeRows, PutColumns } from "../sql/change_making.ts";
+import { COLUMNS, isForgotten, nameOf } from "../sql/rows.ts";
 import { bytesArray, numberArray, textArray, utf8Array } from "./_arrays.ts";
-import { nameOf } from "./_cells.ts";
 import type { Session } from "./_connections.ts";
 import {
-  COLUMNS,
   eventOf,
   type EventRow,
-  type EventWrite,
   INSERT_EVENTS,
   insertedValues,
-  isForgotten,
   UPDATE_EVENTS,
   updatedValues,
 } from "./_rows.ts";
-import { keyText, shownText } from "./_texts.ts";
+import { keyText, shownText, textOfKey } from "./_texts.ts";
 
 /** Size of the parts of a payload, in bytes. */
 export const PART_BYTES = 1_048_576;
 
 /** An event in a working set. */
-export interface SetEvent extends Omit<EventWrite, "record"> {
+export interface SetEvent extends PutColumns {
   /** The number of its row; undefined if the event is new. */
   readonly seq: number | undefined;
   readonly id: string;
@@ -40,15 +39,7 @@ interface SetGroup {
   isChanged: boolean;
 }
 
-/** A cell in a working set. */
-interface SetCell {
-  readonly key: CellKey;
-  readonly version: Version | null;
-  /** Set if its row was looked for: then none but the one that was found may be written over. */
-  readonly isRead: boolean;
-}
-
-/** What is read and locked before changes are made. */
+/** Rows that are read and locked before changes are made. */
 export interface Needs {
   readonly ids: Set<string>;
   /** Ordering groups: the last position of a batch that leaves, and the number of members that may leave beside it. */
@@ -79,11 +70,14 @@ type PayloadPart = readonly [id: string, part: number, body: Uint8Array];
  * The rows that changes need. They are read and locked, then the changes are made of them one after the other, without
  * the database, and then all that has changed is written: each step is one statement, however many the changes are.
  */
-export class WorkingSet {
+export class WorkingSet implements ChangeRows<SetEvent> {
   readonly now: number;
+  readonly inlineBytes = PART_BYTES;
+  readonly #lost: ReadonlySet<string>;
   readonly #events = new Map<string, SetEvent | null>();
   readonly #groups = new Map<string, SetGroup>();
-  readonly #cells = new Map<string, SetCell>();
+  /** Versions of the cells that are there. */
+  readonly #cells = new Map<string, Version>();
   readonly #payloads = new Set<string>();
 
   /** Events to write, by their ids. */
@@ -98,11 +92,12 @@ export class WorkingSet {
   readonly #takenOut: (readonly [id: string, seq: number])[] = [];
   readonly #takenUploads = new Set<string>();
   readonly #deletedPayloads: string[] = [];
-  readonly #cellWrites = new Map<string, CellWrite>();
+  readonly #cellWrites = new Map<string, KeyedCellWrite>();
   readonly #sums: SumWrite[] = [];
 
-  private constructor(now: number) {
+  private constructor(now: number, lost: ReadonlySet<string>) {
     this.now = now;
+    this.#lost = lost;
   }
 
   /**
@@ -110,15 +105,19 @@ export class WorkingSet {
    *
    * @param db A transaction, or a session if nothing is locked.
    * @param needs What is read.
-   * @param options The time, and whether the rows are locked.
+   * @param options The time, whether the rows are locked, and the uploads that are known to be gone.
    * @returns The rows.
    */
   static async read(
     db: Session,
     { ids, groups, cells, payloads }: Needs,
-    { now, isLocking = true }: { readonly now: number; readonly isLocking?: boolean },
+    { now, isLocking = true, lost = new Set() }: {
+      readonly now: number;
+      readonly isLocking?: boolean;
+      readonly lost?: ReadonlySet<string>;
+    },
   ): Promise<WorkingSet> {
-    const set = new WorkingSet(now);
+    const set = new WorkingSet(now, lost);
     const lock = isLocking ? "for update" : "";
     // Groups come first, and what is behind them is read by later statements: then their members stay as they are.
     if (groups.size > 0) await set.#readGroups(db, [...groups.keys()], lock);
@@ -129,69 +128,69 @@ export class WorkingSet {
     return set;
   }
 
-  /** Finds an event that is there. */
-  event(id: string): SetEvent | undefined {
-    return this.#events.get(keyText(id)) ?? undefined;
+  find(id: string): SetEvent | undefined {
+    return this.#events.get(id) ?? undefined;
   }
 
-  /** Checks whether a group was locked. */
-  hasGroup(key: string): boolean {
-    return this.#groups.has(key);
+  eventOf({ event }: SetEvent): Stored | Unreadable {
+    return event;
   }
 
-  /** Returns the members of a group that were read. */
-  membersOf(key: string): readonly SetEvent[] {
-    return this.#groups.get(key)?.members ?? [];
+  firstOf(key: string): SetEvent | undefined {
+    return this.#group(key).members[0];
   }
 
-  /** Checks whether anything is in a group. */
-  isOccupied(key: string): boolean {
-    const group = this.#groups.get(key);
-    return group !== undefined && (group.members.length > 0 || group.hasMore);
+  othersOf(first: SetEvent, through: number): SetEvent[] {
+    return this.#group(first.group_key!).members.slice(1)
+      .filter(({ position }) => position! <= through);
   }
 
-  /** Takes the next position of a group. */
+  isEmpty(key: string): boolean {
+    const { members, hasMore } = this.#group(key);
+    return members.length === 0 && !hasMore;
+  }
+
   nextPosition(key: string): number {
-    const group = this.#groups.get(key)!;
+    const group = this.#group(key);
     group.isChanged = true;
     return group.next++;
   }
 
-  /** Notes since when a group is quiet: its last event has joined then. */
   noteJoined(key: string, since: number): void {
-    const group = this.#groups.get(key)!;
+    const group = this.#group(key);
     [group.joinedAt, group.isChanged] = [Math.max(group.joinedAt ?? 0, since), true];
+  }
+
+  /** Groups without events are deleted once all changes are made. */
+  endGroup(): void {}
+
+  /** Returns a group that is locked. */
+  #group(key: string): SetGroup {
+    const group = this.#groups.get(key);
+    if (!group) throw new AgainError({ group: key });
+    return group;
   }
 
   hasPayload(id: string): boolean {
     return this.#payloads.has(id);
   }
 
-  versionOf(cell: Uint8Array): Version | null {
-    return this.#cells.get(cell.toHex())?.version ?? null;
+  versionOf(key: CellKey): Version | null {
+    return this.#cells.get(encodeCellKey(key).toHex()) ?? null;
   }
 
-  /**
-   * Writes an event.
-   *
-   * @param before The event before; undefined for a new one.
-   * @param record The record after.
-   * @param columns The columns after.
-   * @param body Its payload in the row: null for none, undefined if it stays.
-   * @param mayBeKnown Set if a new event is left out if another one has its id.
-   */
   put(
     before: SetEvent | undefined,
     record: EventRecord,
-    columns: Omit<EventWrite, "record">,
+    columns: PutColumns,
     body: Bytes | null | undefined,
-    mayBeKnown = false,
+    mayBeKnown: boolean,
   ): void {
     const { id, receivedAt } = record;
     const event = { record, version: columns.version };
     const after: SetEvent = { ...columns, id, receivedAt, seq: before?.seq, event };
     if (before) this.#leave(before);
-    this.#events.set(keyText(id), after);
+    this.#events.set(id, after);
     this.#written.set(id, after);
     this.#recorded.add(id);
     if (body !== undefined) this.#bodies.set(id, body);
@@ -199,23 +198,36 @@ export class WorkingSet {
     this.#enter(after);
   }
 
-  /** Changes columns of an event, and neither its record nor its version. */
-  set(
-    before: SetEvent,
-    columns: Partial<Omit<EventWrite, "record" | "version">>,
-  ): SetEvent {
-    const after = { ...before, ...columns };
-    this.#leave(before);
-    this.#events.set(keyText(before.id), after);
-    this.#written.set(before.id, after);
-    this.#enter(after);
-    return after;
+  takeFromGroup(event: SetEvent): void {
+    this.#set(event, { group_key: null, position: null });
   }
 
-  /** Deletes an event. */
+  setOtherTime(event: SetEvent, time: number): void {
+    this.#set(event, { other_due_at: time });
+  }
+
+  move({ event: { id, receivedAt }, afterMs, via }: Move): void {
+    const event = this.find(id);
+    if (!event || event.receivedAt !== receivedAt) return;
+    const without = (time: number | null) => via && time === via.at ? null : time;
+    this.#set(event, {
+      own_due_at: without(event.own_due_at),
+      other_due_at: afterMs === null ? without(event.other_due_at) : this.now + afterMs,
+    });
+  }
+
+  /** Changes columns of an event, and neither its record nor its version. */
+  #set(before: SetEvent, columns: Partial<Omit<PutColumns, "version">>): void {
+    const after = { ...before, ...columns };
+    this.#leave(before);
+    this.#events.set(before.id, after);
+    this.#written.set(before.id, after);
+    this.#enter(after);
+  }
+
   delete(event: SetEvent): void {
     this.#leave(event);
-    this.#events.set(keyText(event.id), null);
+    this.#events.set(event.id, null);
     this.#written.delete(event.id);
     this.#bodies.delete(event.id);
     if (event.seq !== undefined) this.#deleted.push(event.seq);
@@ -242,26 +254,31 @@ export class WorkingSet {
     }
   }
 
-  /** Takes a payload that is kept out of the row of its event. */
-  takeOut(id: string, seq: number): void {
-    this.#takenOut.push([id, seq]);
+  takeOut({ seq }: SetEvent, id: string): void {
+    this.#takenOut.push([id, seq!]);
   }
 
-  takeUpload(id: string): void {
+  takeUpload(id: string): boolean {
+    if (this.#lost.has(id)) return false;
     this.#takenUploads.add(id);
+    return true;
   }
 
   deletePayload(id: string): void {
     this.#deletedPayloads.push(id);
   }
 
-  writeCell(key: CellKey, bytes: Uint8Array, write: Omit<CellWrite, "key" | "bytes">): void {
+  writeCell(key: CellKey, write: CellWrite): void {
+    const bytes = encodeCellKey(key);
     this.#cellWrites.set(bytes.toHex(), { ...write, key, bytes });
-    this.#cells.set(bytes.toHex(), { key, version: write.version, isRead: false });
+    this.#cells.set(bytes.toHex(), write.version);
   }
 
-  addToSum(sum: SumWrite): void {
-    this.#sums.push(sum);
+  addToSum(change: SumChange, version: Version): void {
+    const isSet = "to" in change;
+    const bytes = encodeCellKey(change.key);
+    const value = isSet ? change.to : change.by;
+    this.#sums.push({ key: change.key, bytes, value, isSet, version });
   }
 
   async #readGroups(db: Session, keys: string[], lock: string): Promise<void> {
@@ -276,18 +293,20 @@ export class WorkingSet {
         ...{ next: 0, joinedAt: null, hasMore: false, members: [], isChanged: false },
       });
     }
-    for (const { key, next, joined_at } of await db.all<Row>(sql, textArray(keys))) {
-      Object.assign(this.#groups.get(key)!, { next, joinedAt: joined_at });
+    for (const { key, next, joined_at } of await db.all<Row>(sql, textArray(keys.map(keyText)))) {
+      Object.assign(this.#groups.get(textOfKey(key))!, { next, joinedAt: joined_at });
     }
   }
 
   async #readEvents(db: Session, ids: string[], lock: string): Promise<void> {
     const rows = await db.all<EventRow>(
       `select ${COLUMNS} from @event where id = any($1::text[]) order by id ${lock}`,
-      textArray(ids),
+      textArray(ids.map(keyText)),
     );
     for (const row of rows) {
-      if (!isForgotten(row, this.now)) this.#events.set(row.id, setEventOf(row));
+      if (isForgotten(row, this.now)) continue;
+      const event = setEventOf(row);
+      this.#events.set(event.id, event);
     }
   }
 
@@ -305,17 +324,16 @@ export class WorkingSet {
         ) ${lock}
       ) as member order by group_key, position`,
       ...[
-        textArray(keys),
+        textArray(keys.map(keyText)),
         numberArray(limits.map(({ through }) => through)),
         numberArray(limits.map(({ leaving }) => leaving)),
       ],
     );
     for (const row of rows) {
-      const key = row.group_key!;
-      const known = this.#events.get(row.id);
-      const event = known ?? setEventOf(row);
-      this.#events.set(row.id, event);
-      this.#groups.get(key)!.members.push(event);
+      const read = setEventOf(row);
+      const event = this.#events.get(read.id) ?? read;
+      this.#events.set(event.id, event);
+      this.#groups.get(event.group_key!)!.members.push(event);
     }
     for (const [key, { through, leaving }] of needs) {
       const group = this.#groups.get(key)!;
@@ -330,20 +348,15 @@ export class WorkingSet {
         and (forget_at is null or forget_at > $2::float8) order by key ${lock}`,
       ...[bytesArray([...cells.values()]), this.now],
     );
-    for (const hex of cells.keys()) {
-      this.#cells.set(hex, { key: [""], version: null, isRead: true });
-    }
-    for (const { key, version } of rows) {
-      this.#cells.set(key.toHex(), { key: [""], version, isRead: true });
-    }
+    for (const { key, version } of rows) this.#cells.set(key.toHex(), version);
   }
 
   async #readPayloads(db: Session, ids: string[]): Promise<void> {
     const rows = await db.all<{ id: string }>(
       "select distinct id from @payload where id = any($1::text[])",
-      textArray(ids),
+      textArray(ids.map(keyText)),
     );
-    for (const { id } of rows) this.#payloads.add(id);
+    for (const { id } of rows) this.#payloads.add(textOfKey(id));
   }
 
   /**
@@ -440,25 +453,25 @@ export class WorkingSet {
       numberArray(events.map(({ seq }) => seq!)),
       numberArray(events.map(({ own_due_at }) => own_due_at)),
       numberArray(events.map(({ other_due_at }) => other_due_at)),
-      textArray(events.map(({ group_key }) => group_key)),
+      textArray(events.map(({ group_key }) => group_key && keyText(group_key))),
       numberArray(events.map(({ position }) => position)),
     );
   }
 
   async #writeGroups(db: Session): Promise<void> {
     const groups = [...this.#groups];
-    const empty = groups.filter(([key]) => !this.isOccupied(key));
-    const changed = groups.filter(([key, { isChanged }]) => isChanged && this.isOccupied(key));
+    const empty = groups.filter(([key]) => this.isEmpty(key));
+    const changed = groups.filter(([key, { isChanged }]) => isChanged && !this.isEmpty(key));
     if (empty.length > 0) {
       const sql = "delete from @ordering_group where key = any($1::text[])";
-      await db.run(sql, textArray(empty.map(([key]) => key)));
+      await db.run(sql, textArray(empty.map(([key]) => keyText(key))));
     }
     if (changed.length > 0) {
       await db.run(
         `update @ordering_group as known set next = changed.next, joined_at = changed.joined_at
         from unnest($1::text[], $2::float8[], $3::float8[]) as changed (key, next, joined_at)
         where known.key = changed.key`,
-        textArray(changed.map(([key]) => key)),
+        textArray(changed.map(([key]) => keyText(key))),
         numberArray(changed.map(([, { next }]) => next)),
         numberArray(changed.map(([, { joinedAt }]) => joinedAt)),
       );
@@ -518,16 +531,10 @@ export class WorkingSet {
   }
 }
 
-/** A cell that is written. */
-interface CellWrite {
+/** A cell that is written, with its key. */
+interface KeyedCellWrite extends CellWrite {
   readonly key: CellKey;
   readonly bytes: Uint8Array;
-  /** Its value as JSON; null if it is deleted. */
-  readonly value: string | null;
-  readonly forgetAt: number | null;
-  readonly version: Version;
-  /** Set if there was none when it was looked for. */
-  readonly mustBeNew: boolean;
 }
 
 /** A sum that is added to. */
@@ -556,9 +563,15 @@ export async function insertParts(
 }
 
 function setEventOf(row: EventRow): SetEvent {
+  const { group_key, payload } = row;
   const event = eventOf(row);
   const { id, receivedAt } = event.record ?? event as Unreadable;
-  return { ...row, id, receivedAt, event };
+  return {
+    ...row,
+    ...{ id, receivedAt, event },
+    group_key: group_key && textOfKey(group_key),
+    payload: payload && textOfKey(payload),
+  };
 }
 
 function columnsOf(table: string): string {

@@ -11,13 +11,16 @@ import { openPostgresEngine } from "./postgres_engine.ts";
 /** Name of the note of whose events a schema has. */
 const NAMESPACE = "namespace";
 
+/** Namespace of whoever names none, such as the tool before the app has started: it is not noted. */
+const NO_APP = "events";
+
 /** Options of {@linkcode PostgresDatabase}. */
 interface PostgresDatabaseOptions {
   /** Makes the tables of the app that are not there yet. */
   readonly setup?: ((tx: PostgresTx) => unknown) | undefined;
   /** Explains an error. By default it is thrown as it is. */
   readonly explain?: ((error: unknown) => Error) | undefined;
-  /** Set if the schema goes when it is closed: that of a test. */
+  /** Set if the schema goes when it is closed, with {@linkcode ownSchemaOf} it: those of a test. */
   readonly isForTests?: boolean | undefined;
 }
 
@@ -32,7 +35,7 @@ export class PostgresDatabase implements Database<PostgresTx, PostgresReader> {
   }
 
   async openStore(
-    { namespace = "events", ...options }: EventStoreOptions,
+    { namespace = NO_APP, ...options }: EventStoreOptions,
   ): Promise<EventStore<PostgresTx, PostgresReader>> {
     const { explain } = this.#options;
     try {
@@ -51,8 +54,10 @@ export class PostgresDatabase implements Database<PostgresTx, PostgresReader> {
     await db.transaction(async (tx) => {
       await lock(tx);
       const found = await noted(tx, NAMESPACE);
-      if (found === undefined) await note(tx, NAMESPACE, namespace);
-      else if (found !== namespace) throw new Error(otherEvents(found, namespace));
+      if (found === undefined && namespace !== NO_APP) await note(tx, NAMESPACE, namespace);
+      if (found !== undefined && found !== namespace) {
+        throw new Error(otherEvents(found, namespace));
+      }
       if (setup) await setUp(tx, setup);
     }, { isHandlers: true });
   }
@@ -72,9 +77,17 @@ export class PostgresDatabase implements Database<PostgresTx, PostgresReader> {
 
   async close(): Promise<void> {
     const { db } = this.#database;
-    if (this.#options.isForTests) await db.run(`drop schema if exists ${db.schema} cascade`);
+    if (this.#options.isForTests) {
+      const own = ownSchemaOf(db.schema.replaceAll('"', ""));
+      await db.run(`drop schema if exists ${db.schema}, ${own} cascade`);
+    }
     await this.#database.close();
   }
+}
+
+/** Names the schema that a test's own tables are in, beside that of its store. */
+export function ownSchemaOf(schema: string): string {
+  return `${schema}_own`;
 }
 
 async function setUp(tx: Transaction, setup: (tx: PostgresTx) => unknown): Promise<void> {

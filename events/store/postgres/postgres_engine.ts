@@ -1,4 +1,5 @@
 import type { Engine, Limits } from "../engine.ts";
+import { versions } from "../sql/rows.ts";
 import { readingCells } from "./_cells.ts";
 import { Commits } from "./_commits.ts";
 import type { OpenDatabase } from "./_open_database.ts";
@@ -28,8 +29,11 @@ const LIMITS: Limits = {
   together: (events) => events.length,
 };
 
-/** Longest time between two looks of an idle worker at the schedule, in milliseconds, if nothing tells of changes. */
-const POLL_MS = 1_000;
+/**
+ * Longest time between two looks of an idle worker at the schedule, in milliseconds: if nothing tells of changes, and if a
+ * process that does may be killed before it has.
+ */
+const [POLL_MS, LISTENING_POLL_MS] = [1_000, 45_000] as const;
 
 /**
  * Opens the engine of a schema.
@@ -42,15 +46,15 @@ export function openPostgresEngine(
   database: OpenDatabase,
   now: () => number = () => database.now(),
 ): PostgresEngine {
-  const { db, place, reader } = database;
+  const { db, place, reader, wakeUps } = database;
   const newVersion = versions();
-  const commits = new Commits({ db, now, newVersion });
+  const commits = new Commits({ db, now, newVersion, announced: () => wakeUps?.notify() });
   const upkeep = new Upkeep({ db, now, newVersion });
   const reads = new EventReads(db, now);
   return {
     name: "postgres",
-    notifier: "poll",
-    pollMs: POLL_MS,
+    notifier: wakeUps ? "listen" : "poll",
+    pollMs: wakeUps ? LISTENING_POLL_MS : POLL_MS,
     limits: LIMITS,
     awaitsEffects: true,
     reader,
@@ -58,6 +62,11 @@ export function openPostgresEngine(
     now,
     apply: (change) => commits.apply(change),
     transact: (make) => commits.transact(make),
+    async insertIn(tx, puts) {
+      const written = await commits.insertIn(tx, puts);
+      wakeUps?.expect();
+      return written;
+    },
     get: (events) => reads.get(events),
     ids: (options) => reads.ids(options),
     due: (options) => reads.due(options),
@@ -76,16 +85,8 @@ export function openPostgresEngine(
     },
     // What others can read of a commit is on the disk.
     whenStored: () => Promise.resolve(),
-    listen: () => database.whenClosed,
+    listen: (wake) => database.listen(wake),
     tidy: (what) => upkeep.tidy(what),
     check: (options) => upkeep.check(options),
   };
-}
-
-/** Makes versions that no other process makes. */
-function versions(): () => string {
-  const [high, low] = crypto.getRandomValues(new Uint32Array(2));
-  const own = (high! * 2 ** 21 + (low! >>> 11)).toString(36);
-  let number = 0;
-  return () => `${own}-${(number++).toString(36)}`;
 }

@@ -14,19 +14,21 @@ import {
   NoDatabaseError,
   type StoreDefinition,
 } from "../store_definition.ts";
-import { OpenDatabase } from "./_open_database.ts";
+import { OpenDatabase, type OpenDatabaseOptions } from "./_open_database.ts";
+import type { PgSettings } from "./_pool.ts";
 import { migrationOf } from "./_schema.ts";
 import {
   addressFrom,
   addressIn,
+  modeIn,
   type PostgresAddress,
-  SCHEMA,
   SCHEMA_NAME,
+  SCHEMA_RULE,
   URL_VARIABLE,
   VARIABLES,
 } from "./_settings.ts";
 import type { PostgresReader, PostgresTx } from "./_tx.ts";
-import { PostgresDatabase } from "./postgres_database.ts";
+import { ownSchemaOf, PostgresDatabase } from "./postgres_database.ts";
 
 /**
  * Options of {@linkcode postgres}.
@@ -37,7 +39,7 @@ export interface PostgresOptions {
   /**
    * Name of the schema with the tables of the store. It is made if it is not there. Each app has one.
    *
-   * @default {"edge_base"} Or the one that the URL names with `?schema=`.
+   * @default {"edge_base"} Or the one that the URL names with `?store_schema=`.
    */
   readonly schema?: string | undefined;
   /**
@@ -51,9 +53,16 @@ export interface PostgresOptions {
    * Certificate of the authority that the server's certificate is checked by, as PEM: for one that the system does not
    * trust. The connections are encrypted then.
    *
-   * @default {undefined} They are encrypted if the URL or `PGSSLMODE` says so.
+   * @default {undefined} They are encrypted if the URL or `PGSSLMODE` says so, or the host is not in the private network.
    */
   readonly ca?: string | undefined;
+  /**
+   * URL of the database for the connection that listens for wake-ups from other processes, and for that one alone. It has to
+   * lead to the server itself: behind a pooler in transaction mode nothing is heard, and the app polls once a second.
+   *
+   * @default {undefined} Workers of other processes are not woken: each looks for new events once a second.
+   */
+  readonly listenUrl?: string | undefined;
   /**
    * Makes tables of your own. It is called at each start, in a transaction that processes which start at the same
    * time run one after the other. If it throws, the app does not start. Your tables belong into another schema than
@@ -69,9 +78,7 @@ const DOING = "define the store";
 const checkSchema: OptionCheck = (doing, name, value) => {
   if (typeof value === "string" && SCHEMA_NAME.test(value)) return;
   throw new TypeError(
-    `Cannot ${doing}: '${name}' must be a name of lower-case letters, digits and _, got ${
-      met(value)
-    }`,
+    `Cannot ${doing}: '${name}' ${SCHEMA_RULE}, got ${met(value)}`,
   );
 };
 
@@ -80,10 +87,27 @@ const checkCertificate: OptionCheck = (doing, name, value) => {
   throw new TypeError(`Cannot ${doing}: '${name}' must be a string, got ${met(value)}`);
 };
 
+const checkListenUrl: OptionCheck = (doing, name, value) => {
+  if (typeof value !== "string") {
+    throw new TypeError(`Cannot ${doing}: '${name}' must be a URL, got a value of another type`);
+  }
+  listeningAt(doing, value);
+};
+
+/** Reads the settings of the connection that listens. No message has the URL, which has a password. */
+function listeningAt(doing: string, url: string): PgSettings {
+  try {
+    return addressIn(url).settings;
+  } catch (error) {
+    throw new TypeError(`Cannot ${doing}: 'listenUrl' ${(error as Error).message}`);
+  }
+}
+
 const OPTIONS: Record<keyof PostgresOptions, OptionCheck> = {
   schema: checkSchema,
   connections: numberFrom(1, 1_000),
   ca: checkCertificate,
+  listenUrl: checkListenUrl,
   setup: checkFunction,
 };
 
@@ -161,21 +185,35 @@ function storeIn(
     prepare: (variables: Variables) => {
       const { settings, schema } = addressFrom(variables);
       const { ca, schema: own = schema } = options;
-      const ssl = ca === undefined ? settings.ssl : { ca };
-      const address = { settings: { ...settings, ssl }, schema: own };
+      // Names without a schema are those of tables that the test makes, and that go with it.
+      const path = isForTests ? { options: `-c search_path=${ownSchemaOf(own)},public` } : {};
+      const address = { settings: { ...withAuthority(settings, ca), ...path }, schema: own };
       return { open: (log: LogSink) => openFor(address, options, isForTests, log) };
     },
-    forTests: () => storeIn({ ...options, schema: nameForTests() }, true),
+    forTests: () => storeIn(optionsForTests(options), true),
   });
 }
 
-function nameForTests(): string {
-  return `edge_base_test_${crypto.randomUUID().replaceAll("-", "")}`;
+/** Makes the options of a test: with schemas of its own, one of the store and one of the tables that `setup` makes. */
+function optionsForTests({ setup, ...options }: PostgresOptions): PostgresOptions {
+  const schema = `edge_base_test_${crypto.randomUUID().replaceAll("-", "")}`;
+  return {
+    ...{ ...options, schema },
+    async setup(tx) {
+      await tx.query(`create schema if not exists ${ownSchemaOf(schema)}`);
+      await setup?.(tx);
+    },
+  };
+}
+
+/** Has the server's certificate checked by an authority, if there is one. */
+function withAuthority(settings: PgSettings, ca: string | undefined): PgSettings {
+  return ca === undefined ? settings : { ...settings, ssl: { ca } };
 }
 
 async function openFor(
   address: PostgresAddress,
-  { connections: handlers = CONNECTIONS, setup }: PostgresOptions,
+  { connections: handlers = CONNECTIONS, setup, listenUrl, ca }: PostgresOptions,
   isForTests: boolean,
   log: LogSink,
 ): Promise<PostgresDatabase> {
@@ -184,8 +222,11 @@ async function openFor(
     new Error(`the database ${database} at ${host} cannot be used: ${reasonFor(error)}`, {
       cause: error,
     });
+  const listening = listenUrl === undefined
+    ? undefined
+    : withAuthority(listeningAt(DOING, listenUrl), ca);
   try {
-    const open = async () => await writable(await openAt(address, handlers));
+    const open = async () => await writable(await openAt(address, { handlers, listening, log }));
     const opened = await whenThere(open, log);
     return new PostgresDatabase(opened, { setup, explain, isForTests });
   } catch (error) {
@@ -219,37 +260,73 @@ async function writable(database: OpenDatabase): Promise<OpenDatabase> {
 
 async function openAt(
   { settings, schema }: PostgresAddress,
-  handlers: number,
-  mayBeEmpty = true,
+  options: Omit<OpenDatabaseOptions, "schema">,
 ): Promise<OpenDatabase> {
   if (globalThis.Deno?.version.deno === STALLING_DENO) {
     throw new Error(
       `its client stalls on Deno ${STALLING_DENO}: take another version, an earlier or a later one`,
     );
   }
-  return await OpenDatabase.open(settings, { schema, handlers, mayBeEmpty });
+  try {
+    return await OpenDatabase.open(settings, { schema, ...options });
+  } catch (error) {
+    // Some versions of Deno say that the connection was refused.
+    if (mayConnect(settings)) throw error;
+    throw Object.assign(new Error(NOT_ALLOWED, { cause: error }), { code: NO_PERMISSION });
+  }
 }
 
-/** What is wrong, by the codes of Postgres: https://www.postgresql.org/docs/current/errcodes-appendix.html. */
+/** Checks the permission to connect, which whoever is asked has given or refused by now. */
+function mayConnect({ host, port }: PgSettings): boolean {
+  if (!globalThis.Deno || !host || host.startsWith("/")) return true;
+  const name = host.includes(":") ? `[${host}]` : host;
+  return Deno.permissions.querySync({ name: "net", host: `${name}:${port}` }).state === "granted";
+}
+
+/** Code of Node for what a program may not do. */
+const NO_PERMISSION = "EPERM";
+
+const NOT_ALLOWED = "this program may not connect there: allow it, with --allow-net=HOST:PORT";
+
+/**
+ * Reasons by the codes of Postgres (https://www.postgresql.org/docs/current/errcodes-appendix.html) and of Node. What the
+ * database says follows the ones that end in a colon.
+ */
 const REASONS: Readonly<Record<string, string>> = {
   "28P01": "its user or password is wrong",
-  "28000": "its user may not connect",
+  "28000": "its user may not connect:",
   "3D000": "there is no database of that name",
   "53300":
     "it has no connection left: see 'connections' of postgres(), and max_connections of the server",
   "57P03": "it is starting up, or shutting down",
-  "25006": "it can only be read: it is a standby, or default_transaction_read_only is set",
-  "42501": "its user may not make or use the tables: have somebody else run what " +
-    "`events migrate --print` prints, and grant usage of the schema and all rights to its tables",
+  "25006":
+    "it can only be read: it is a standby, or default_transaction_read_only is set. Give the address of the primary",
+  "42501":
+    "its user may not do what is needed. If it may not make tables, have somebody else run what " +
+    "`events migrate --print` prints:",
   ECONNREFUSED: "nothing listens there",
   ENOTFOUND: "there is no host of that name",
+  [NO_PERMISSION]: NOT_ALLOWED,
 };
 
+/** Words of several versions of Deno about a certificate that nobody has vouched for. */
+const UNTRUSTED = /self-signed|unable to (?:verify|get)|UnknownIssuer|CaUsedAsEndEntity/;
+
+/** Finds the reason for which a database cannot be used. */
 function reasonFor(error: unknown): string {
+  const reason = reasonOf(error);
+  if (UNTRUSTED.test(reason)) {
+    return `its certificate is not trusted: give that of its authority as 'ca' of postgres(), or the file in DENO_CERT (${reason})`;
+  }
+  if (/not support SSL/i.test(reason)) {
+    return "it takes no encrypted connection: say sslmode=disable in the URL, or in PGSSLMODE, if nobody listens in between";
+  }
   const { code, severity } = originOf(error);
   // Later it is an error, which does not end the connection.
-  if (code === "42501" && severity === "FATAL") return REASONS["28000"]!;
-  return Object.hasOwn(REASONS, code) ? REASONS[code]! : reasonOf(error);
+  const mayNotConnect = code === "42501" && severity === "FATAL";
+  const found = REASONS[mayNotConnect ? "28000" : code];
+  if (!found) return reason;
+  return found.endsWith(":") ? `${found} ${reason}` : found;
 }
 
 function isPassing(error: unknown): boolean {
@@ -273,18 +350,23 @@ export const existingPostgres: ExistingDatabases = {
       new NoDatabaseError(`Cannot open the database: ${reasonFor(error)}`, { cause: error });
     const address = addressAt(place);
     try {
-      return new PostgresDatabase(await openAt(address, 1, create), { explain });
+      return new PostgresDatabase(await openAt(address, { handlers: 1, mayBeEmpty: create }), {
+        explain,
+      });
     } catch (error) {
       throw explain(error);
     }
   },
-  migrations: (place) => migrationOf(`"${place === undefined ? SCHEMA : addressAt(place).schema}"`),
+  migrations(place) {
+    const { schema, settings } = addressAt(place);
+    return migrationOf(schema, settings.user!);
+  },
 };
 
 function addressAt(place: string): PostgresAddress {
   try {
     // The tool takes the scheme of a URL off.
-    return addressIn(place.startsWith("//") ? `postgres:${place}` : place);
+    return addressIn(place.startsWith("//") ? `postgres:${place}` : place, modeIn(Deno.env));
   } catch (error) {
     throw new NoDatabaseError(`The place of the database ${(error as Error).message}`);
   }

@@ -1,7 +1,8 @@
 import type { Applied, Change, Put, Stored, Version } from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
+import { forgetAt } from "../sql/rows.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
-import { forgetAt, INLINE_BYTES, insertEvent } from "./_rows.ts";
+import { INLINE_BYTES, insertEvent } from "./_rows.ts";
 
 /** The moment of a change, and the version of what it writes. */
 interface At {

@@ -13,10 +13,11 @@ import {
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES } from "../event_record.ts";
+import { COLUMNS, type EventRow, isForgotten, refOf } from "../sql/rows.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
 import { PART_BYTES } from "./_change.ts";
 import { Slices } from "./_slices.ts";
-import { COLUMNS, eventOf, type EventRow, findRow, isForgotten, refOf } from "./_rows.ts";
+import { eventOf, findRow } from "./_rows.ts";
 
 /** The number of events read at a time while many are. */
 const PAGE = 200;

@@ -1,8 +1,9 @@
 import type { CheckedPage, Engine, StoreFinding, Tidying, Version } from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
+import { COLUMNS, type EventRow } from "../sql/rows.ts";
 import { deleteParts } from "./_change.ts";
 import type { Connection } from "./_connection.ts";
-import { COLUMNS, eventOf, type EventRow, findRow, firstOf } from "./_rows.ts";
+import { eventOf, findRow, firstOf } from "./_rows.ts";
 import { Slices } from "./_slices.ts";
 
 /** The number of rows that a step of upkeep reads, or deletes. */

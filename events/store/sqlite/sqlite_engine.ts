@@ -1,4 +1,5 @@
 import { type Applied, type Change, type Engine, type Limits, NoTurnError } from "../engine.ts";
+import { versions } from "../sql/rows.ts";
 import { addPart, deleteRest, makeChange, makeTransaction, PART_BYTES } from "./_change.ts";
 import { readingCells } from "./_cells.ts";
 import { isOfDisk } from "./_connection.ts";
@@ -116,12 +117,4 @@ export function openSqliteEngine(
 function refusedByEffects(error: unknown): Applied {
   if (error instanceof NoTurnError || isOfDisk(error)) throw error;
   return { ok: false, why: "effects", error };
-}
-
-/** Makes versions that no other process makes. */
-function versions(): () => string {
-  const [high, low] = crypto.getRandomValues(new Uint32Array(2));
-  const own = (high! * 2 ** 21 + (low! >>> 11)).toString(36);
-  let number = 0;
-  return () => `${own}-${(number++).toString(36)}`;
 }

@@ -9,7 +9,7 @@ import { simulateEngine } from "./_simulated_engine.ts";
 import type { SimulatedPlace, Written } from "./_simulated_place.ts";
 import type { Simulation } from "./_simulation.ts";
 
-/** What becomes of a value that is there. */
+/** Fate of a value that is there. */
 const IF_THERE = "on conflict (name) do update set step = excluded.step, value =";
 
 const SUM = "to_jsonb(known.value::numeric + excluded.value::numeric)";

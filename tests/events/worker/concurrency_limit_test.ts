@@ -9,6 +9,7 @@ import {
   startWorker,
   type WorkerOptions,
 } from "../../../mod.ts";
+import { waitsForLimit } from "../../../events/store/settlement.ts";
 import { ConcurrencyLimit } from "../../../events/worker/concurrency_limit.ts";
 import { delivery } from "../store/_events.ts";
 import { testStoreOnce } from "../store/contract/_contract.ts";
@@ -101,6 +102,11 @@ testStoreOnce("events that wait for a limit take no place of the others", async 
       await reach(store, id, "done");
     }
     assertEquals(ids(), ["e0"]);
+    // Those that do not wait in memory say so.
+    await until(async () => {
+      const queued = await Array.fromAsync(store.list({ state: "queued" }));
+      return queued.length > 0 && queued.every((event) => waitsForLimit(event as EventRecord));
+    });
     end();
     await until(() => ids().length === 1);
     end();

@@ -18,6 +18,11 @@ interface Asking {
   readonly answers: unknown[];
   /** Delivers an answer, and returns what became of it. */
   press(name: unknown, by?: number): Promise<AnswerResult>;
+  /** Delivers answers of several senders, in one batch, and returns what became of each. */
+  pressTogether(
+    name: unknown,
+    senders: readonly (number | undefined)[],
+  ): Promise<readonly AnswerResult[]>;
   /** Makes the next tries to send fail. */
   failSending(times: number): void;
 }
@@ -34,7 +39,9 @@ function testQuestions(
       let failures = 0;
       const app = defineApp({
         name: "bot",
-        platform: github(),
+        platform: github({
+          groupBy: ({ type }) => type === "watch" ? { key: "together", quietMs: 1_000 } : undefined,
+        }),
         store: store() as ReturnType<typeof kv>,
       });
       app.on("push", async (_event, { ask }) => {
@@ -49,13 +56,26 @@ function testQuestions(
       app.on("star", async ({ payload }, { answer }) => {
         results.push(await answer((payload as { name?: string }).name, "yes"));
       });
+      app.on("watch", async ({ batch }, { answer }) => {
+        for (const { payload } of batch) {
+          results.push(await answer((payload as { name?: string }).name, "yes"));
+        }
+      });
       await using bot = await startTestBot(app);
+      const senderOf = (id?: number) => id ? { id, login: "someone", type: "User" } : undefined;
       const press = async (name: unknown, by = 4711) => {
-        const sender = { id: by, login: "someone", type: "User" };
-        await bot.deliver(forgeDelivery("star", { name, sender }));
+        await bot.deliver(forgeDelivery("star", { name, sender: senderOf(by) }));
         return results.at(-1)!;
       };
-      await fn({ bot, names, answers, press, failSending: (times) => void (failures = times) });
+      const pressTogether = async (name: unknown, senders: readonly (number | undefined)[]) => {
+        for (const by of senders) {
+          await bot.deliver(forgeDelivery("watch", { name, sender: senderOf(by) }));
+        }
+        await bot.advance(1_000);
+        return results.slice(-senders.length);
+      };
+      const failSending = (times: number) => void (failures = times);
+      await fn({ bot, names, answers, press, pressTogether, failSending });
     });
   }
 }
@@ -105,6 +125,33 @@ testQuestions(
     assertEquals(await press(names[0]), { outcome: "over" });
   },
 );
+
+testQuestions(
+  "a question of an event that begins anew is over, and the new one is answered",
+  {},
+  async ({ bot, names, answers, press }) => {
+    const { event } = await ask(bot);
+    await bot.store.cancel(event!.id);
+    assertEquals(await bot.store.replay(event!.id, { fresh: true }), true);
+    await bot.advance(0);
+    assertEquals(await press(names[0]), { outcome: "over" });
+    assertEquals([await press(names[1]), answers.length], [{ outcome: "taken" }, 1]);
+  },
+);
+
+for (
+  const [other, outcome] of [[4711, "taken"], [13, "refused"], [undefined, "refused"]] as const
+) {
+  testQuestions(
+    `an answer that is handled together with an event of ${other} is ${outcome}`,
+    { by: [4711] },
+    async ({ bot, names, pressTogether }) => {
+      await ask(bot);
+      const results = await pressTogether(names[0], [4711, other]);
+      assertEquals(results, [{ outcome }, { outcome }]);
+    },
+  );
+}
 
 testQuestions(
   "a question can be answered for as long as its event waits, however late it was sent",

@@ -1,5 +1,5 @@
 /** Steps of which it is not known what has come of them, after an error. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import {
   createEventRouter,
   type EventHandler,
@@ -88,6 +88,32 @@ testStoreOnce("a step with an outcome to fail gives its event up", async ({ stor
   assertEquals((await handleAt(store, written)).state, "done");
   assertEquals(again, ["written"]);
 });
+
+testStoreOnce(
+  "an unknown step that somebody has set has happened, with its result",
+  async (sut) => {
+    const { store } = sut;
+    const calls: string[] = [];
+    const handler = commenting({ unknown: "fail" }, calls);
+    await handleAt(store, handler);
+    for (const [id, name] of [["d2", "comment"], ["d1", "other"]] as const) {
+      assertEquals(await store.setStep(id, name), false);
+    }
+    const noJson = () => store.setStep("d1", "comment", new Date());
+    await assertRejects(
+      noJson,
+      TypeError,
+      'Cannot set the step "comment": its result must be JSON',
+    );
+    assert(await store.setStep("d1", "comment", "known"));
+    assertEquals(await store.setStep("d1", "comment", "late"), false);
+    assert(await store.replay("d1"));
+    const { state } = await handleAt(store, handler);
+    assertEquals([state, ...new Set(calls)], ["done", "fn 1", "result known"]);
+    assertEquals(await store.setStep("d1", "comment"), false);
+    await assertNoResults(sut);
+  },
+);
 
 testStoreOnce("a step that was not done is taken again without a look", async ({ store }) => {
   const calls: string[] = [];

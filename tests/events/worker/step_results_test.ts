@@ -1,5 +1,5 @@
 /** Names and results of steps, and what is committed with them, over every engine. */
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import {
   type EventHandler,
   GiveUpError,
@@ -27,6 +27,14 @@ class Own {
 const cyclic: Record<string, unknown> = {};
 cyclic.self = [cyclic];
 
+const broken = {
+  get answer() {
+    throw new Error("no answer");
+  },
+};
+
+const nested = Array.from({ length: 20_000 }).reduce<unknown>((inner) => [inner], 0);
+
 const NO_JSON: readonly (readonly [unknown, string])[] = [
   [() => {}, "'result' is of type function"],
   [Symbol("a"), "'result' is of type symbol"],
@@ -39,6 +47,8 @@ const NO_JSON: readonly (readonly [unknown, string])[] = [
   [new Own(), "'result' is a Own"],
   [new Uint8Array(1), "'result' is a Uint8Array"],
   [cyclic, "'result.self[0]' is part of itself"],
+  [broken, "reading it throws Error: no answer"],
+  [nested, "reading it throws RangeError: Maximum call stack size exceeded"],
 ];
 
 testStoreOnce("a result that is not JSON is refused, and its step not stored", async (sut) => {
@@ -71,6 +81,40 @@ testStoreOnce("a result that is too large is refused, and names its step", async
     }),
   );
   assertEquals(seen, [524_286, 524_286]);
+});
+
+testStoreOnce(
+  "a step that a commit has no room for gives its event up, and says why",
+  async (sut) => {
+    const { store } = sut;
+    let calls = 0;
+    const record = await handleAt(store, async ({ id }, { step }) => {
+      if (id !== "d1") return;
+      await step("large", ({ emit }) => {
+        calls++;
+        for (let i = 0; i < 10; i++) emit("own", "part", { text: "x".repeat(58_000) });
+        return "x".repeat(500_000);
+      });
+    });
+    const emitted = (await Array.fromAsync(store.list({ source: "own" }))).length;
+    // A transaction of a SQLite file has room for both.
+    if (record.state === "done") return assertEquals([calls, emitted], [1, 10]);
+    assertEquals([calls, emitted, errorsOf(record)], [1, 0, [
+      'GiveUpError: Cannot store the step "large": its result of 500002 bytes, the 580110 bytes of the ' +
+      "events that it emits, and its effects do not fit one commit. Return less, or emit in a later step",
+    ]]);
+    await assertNoResults(sut);
+  },
+);
+
+testStoreOnce("a step that its event's record has no room for gives it up", async ({ store }) => {
+  const calls: number[] = [];
+  const dead = await handleAt(store, async (_event, { step }) => {
+    for (let i = 0;; i++) await step(`${i}/`.padEnd(200, "漢"), () => void calls.push(i));
+  });
+  assertEquals(dead.state, "dead");
+  assertEquals([...new Set(calls)], calls);
+  assertMatch(errorsOf(dead)[0]!, /^GiveUpError: Cannot store the step ".*\b32768\. Take larger/);
 });
 
 const RESULTS: readonly unknown[] = [

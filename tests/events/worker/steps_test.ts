@@ -1,12 +1,14 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type Fault, withOperations } from "../../../dev/harness/faulty_kv.ts";
 import {
   type CommitEffects,
   type EventHandler,
   GiveUpError,
+  type HandlerContext,
   openEventStore,
   type StepContext,
 } from "../../../events/mod.ts";
+import { NoTurnError } from "../../../events/store/engine.ts";
 import { createKvRouter, type KvHandler } from "../../_kv_handlers.ts";
 import { testFailing, testStoreOnce } from "../store/contract/_contract.ts";
 import { memoryStore, type StoreUnderTest } from "../store/kv/_stores.ts";
@@ -133,6 +135,25 @@ testStoreOnce("step() finds a lease again whose renewal was not answered", async
 });
 
 testStoreOnce(
+  "step() that gets no turn is stored once it gets one, and not taken again",
+  async (sut) => {
+    const counting = countingIn(sut);
+    const { store } = sut;
+    const note = store.note.bind(store);
+    let [calls, refused] = [0, 0];
+    store.note = async (...args) => {
+      if (refused++ < 2) throw new NoTurnError("other changes were before it");
+      return await note(...args);
+    };
+    await handle(sut, async (_event, { step }) => {
+      await step("a", (own) => (calls++, counting(own)));
+    });
+    assertEquals(await standing(sut), { attempt: 1, steps: ["a"], count: 1 });
+    assertEquals([calls, refused], [1, 3]);
+  },
+);
+
+testStoreOnce(
   "step() that is committed after its time is there for the next attempt",
   async (sut) => {
     const counting = countingIn(sut);
@@ -140,9 +161,11 @@ testStoreOnce(
     const [open, late] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const [note, renew] = [store.note.bind(store), store.renew.bind(store)];
     store.renew = (...args) => late.promise.then(() => renew(...args));
-    store.note = async (...args) => {
+    store.note = async (lease, part, effects, options) => {
       await open.promise;
-      return await note(...args).finally(() => late.resolve());
+      // It is on its way: one that waits for its turn is given up.
+      const onItsWay = { ...options, signal: undefined };
+      return await note(lease, part, effects, onItsWay).finally(() => late.resolve());
     };
     let calls = 0;
     const handler: EventHandler = async ({ id, attempt }, { step, signal }) => {
@@ -231,4 +254,66 @@ testStoreOnce("GiveUpError has the event given up at once, and kept", async (sut
   assertEquals(records.map(({ level, message }) => `${level}: ${message}`), [
     "warn: event given up, now dead",
   ]);
+});
+
+/** Ways to add something with a handler's context, and what its error calls that. */
+const ADDING: Readonly<Record<string, (context: HandlerContext) => unknown>> = {
+  "emit the event": ({ emit }) => emit("own", "lost", {}),
+  "wake an event": ({ wake }) => wake("lost"),
+  "settle with effects": ({ settleWith }) => settleWith(() => {}),
+  "read the state": ({ state }) => state("lost"),
+};
+
+for (const [doing, add] of Object.entries(ADDING)) {
+  testStoreOnce(`step() refuses to ${doing} with the handler's context`, async (sut) => {
+    await handle(sut, async ({ id }, context) => {
+      if (id !== "d1") return;
+      await context.step("a", async (own) => {
+        await later(1);
+        const error = await assertRejects(async () => await add(context), TypeError);
+        const message = `Cannot ${doing} in the step "a" with its handler's context: `;
+        assertEquals(error.message.slice(0, message.length), message);
+        await add({ ...context, ...own });
+      });
+      await add(context);
+    });
+    assertEquals((await sut.store.get("d1"))?.outcome, "handled");
+  });
+}
+
+testStoreOnce("step() refuses to set a state of the handler's", async (sut) => {
+  await handle(sut, async (_event, { step, state }) => {
+    const count = await state("count");
+    await step("a", () => {
+      assertThrows(() => count.set(1), TypeError, "Cannot set the state in the step");
+    });
+    count.set(2);
+  });
+  assertEquals((await sut.store.state("count")).value, 2);
+});
+
+testStoreOnce("step() refuses to wait: it would begin anew", async (sut) => {
+  await handle(sut, async (_event, { step, sleep, waitFor, ask }) => {
+    await step("a", async () => {
+      for (const wait of [() => sleep("b", 1), () => waitFor("c"), () => ask("d", () => {})]) {
+        await assertRejects(wait, TypeError, 'Cannot wait in the step "a"');
+      }
+    });
+  });
+  assertEquals((await sut.store.get("d1"))?.outcome, "handled");
+});
+
+testStoreOnce("a step within a step adds with its own context", async (sut) => {
+  const counting = countingIn(sut);
+  await handle(sut, async ({ attempt }, { step }) => {
+    await step("outer", async (outer) => {
+      await step("inner", (inner) => {
+        assertThrows(() => outer.wake("lost"), TypeError, 'in the step "inner"');
+        counting(inner);
+      });
+      counting(outer);
+    });
+    if (attempt === 1) throw new Error("not yet");
+  });
+  assertEquals(await standing(sut), { attempt: 2, steps: ["inner", "outer"], count: 2 });
 });

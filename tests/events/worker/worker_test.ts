@@ -4,6 +4,7 @@ import {
   assertGreaterOrEqual,
   assertLess,
   assertMatch,
+  assertRejects,
   assertThrows,
 } from "@std/assert";
 import { withDeadline } from "../../../core/timeouts.ts";
@@ -805,6 +806,39 @@ testStoreOnce(
     await withDeadline(polled, 5_000);
     await worker.stop({ graceMs: 10 });
     hold.resolve();
+  },
+);
+
+testSimulated(
+  "poll() rejects once claims have failed for 10 s, and waits for one that succeeds before",
+  async ({ store }) => {
+    const worker = startWorker(store, () => {}, { log: () => {} });
+    await store.accept(delivery("d1"));
+    await worker.poll();
+    const claim = store.claim.bind(store);
+    store.claim = () => Promise.reject(new Error("no answer"));
+    const begun = performance.now();
+    await assertRejects(() => worker.poll(), Error, "The schedule cannot be read: no answer");
+    const ms = performance.now() - begun;
+    assert(ms >= 10_000 && ms < 12_000, `after ${ms} ms`);
+    await store.accept(delivery("d2"));
+    const polled = worker.poll();
+    await later(5_000);
+    store.claim = claim;
+    await polled;
+    assertEquals((await store.stats()).done, 2);
+    store.claim = () => new Promise(() => {});
+    await assertRejects(
+      () => worker.poll(),
+      Error,
+      "The schedule cannot be read: No answer within",
+    );
+    // Nobody waits for this one.
+    worker.poll();
+    await later(30_000);
+    const last = worker.poll();
+    await worker.stop({ graceMs: 0 });
+    await last;
   },
 );
 

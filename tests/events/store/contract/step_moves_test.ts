@@ -72,6 +72,7 @@ for (const [state, leave] of Object.entries(STATES)) {
           await assertSteps(second.store);
           await assertNoResults(second);
         },
+        from.kinds[0].missing ?? to.kinds[0].missing,
       );
     }
   }

@@ -141,9 +141,9 @@ for (const [end, act] of Object.entries(ENDS)) {
   });
 }
 
-testStore("a few results are deleted in the commit that settles their event", async (sut) => {
+testStore("a hundred results are deleted in the commit that settles their event", async (sut) => {
   const { place, store } = sut;
-  assert(await store.complete(await noted(store, [LONG, "1"])));
+  assert(await store.complete(await noted(store, [LONG, ...new Array(99).fill("1")])));
   assertEquals((await place.contents()).results, 0);
 });
 
@@ -173,7 +173,7 @@ testStoreOnce("results take no room in the commit that settles their event", asy
 testStoreOnce("many and large results are deleted together", async (sut) => {
   const { store } = sut;
   const large = filled("漢", MAX_BYTES);
-  const lease = await noted(store, [...new Array(60).fill("1"), large, large, large]);
+  const lease = await noted(store, [...new Array(250).fill("1"), large, large, large]);
   assert(await store.complete(lease));
   await assertNoResults(sut);
 });
@@ -299,4 +299,38 @@ testStore("an event with steps of its own joins no batch", async (sut) => {
     assert(await store.complete(lease));
   }
   await assertNoResults(sut);
+});
+
+testStore(
+  "check() deletes results that their event has no more, and no others",
+  async ({ store, place, damages }) => {
+    const results = async () => {
+      await Array.fromAsync(store.check());
+      return (await place.contents()).results;
+    };
+    const lease = await noted(store, [LONG, "1"]);
+    const kept = await results();
+    await noted(store, [LONG, "2"], "d2");
+    await damages.lose("event", "d2");
+    // An import stores results before their event.
+    assertEquals(await results(), 2 * kept);
+    await store.accept(delivery("d2"));
+    assertEquals(await results(), kept);
+    assertEquals(await resultsOf(store, lease), [LONG, "1"]);
+    const undo = await damages.spoil("event", "d1");
+    assertEquals(await results(), kept);
+    await undo();
+    assertEquals(await resultsOf(store, lease), [LONG, "1"]);
+    assert(await store.complete((await store.recover(lease))!));
+    await assertNoResults({ place });
+  },
+  {},
+  "damages",
+);
+
+testStore("a hundred results are deleted in the commit that purges their event", async (sut) => {
+  const { place, store } = sut;
+  assert(await store.bury(await noted(store, [LONG, ...new Array(99).fill("1")]), "no"));
+  assertEquals(await store.purge({ ids: ["d1"] }), { changed: 1, left: [] });
+  assertEquals((await place.contents()).results, 0);
 });

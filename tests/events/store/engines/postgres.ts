@@ -29,6 +29,8 @@ export interface PostgresPlace extends Place {
 interface Address {
   readonly url: string;
   readonly schema: string;
+  /** URL by which it listens for wake-ups. */
+  readonly listenUrl?: string | undefined;
 }
 
 /** The table of what handlers write. */
@@ -40,11 +42,14 @@ const CONNECTIONS = 3;
 /** The clock, which tests turn. The server's stays as it is. */
 const TURNED = () => Date.now();
 
+/** Schemas that earlier tests have left empty. Making one takes five times as long as emptying it. */
+const emptied: string[] = [];
+
 const inSchema = (more: Partial<PlaceKind<PostgresPlace>> = {}): PlaceKind<PostgresPlace> => ({
   name: "schema",
   needs: ["read", "write", "net", "run", "env"],
   missing: postgresPath() === undefined ? POSTGRES_MISSING : undefined,
-  open: async () => await openPlace((await sharedPostgres()).direct),
+  open: async () => await openPlace((await sharedPostgres()).direct, { isReused: true }),
   ...more,
 });
 
@@ -57,11 +62,22 @@ const POOLED = inSchema({
   open: async () => await openPlace((await sharedPostgres()).pooled!),
 });
 
+/** Workers are woken by notifications. */
+export const LISTENING = inSchema({
+  name: "schema, listening",
+  async open() {
+    const { direct } = await sharedPostgres();
+    return await openPlace(direct, { listenUrl: direct });
+  },
+});
+
 /** Stores in a schema of a Postgres database. */
 export const POSTGRES: EngineUnderTest<PostgresPlace> = {
   name: "postgres",
   kinds: FULL_LENGTH ? [inSchema(), BY_TWO, POOLED] : [inSchema(), BY_TWO],
-  shared: inSchema(),
+  // What is left of a process that was killed may still write.
+  shared: inSchema({ open: async () => await openPlace((await sharedPostgres()).direct) }),
+  wakingKinds: [LISTENING],
   async openAt(text, options) {
     const address: Address = JSON.parse(text);
     const database = await open(address);
@@ -114,8 +130,11 @@ export const POSTGRES: EngineUnderTest<PostgresPlace> = {
   },
 };
 
-function open({ url, schema }: Address): Promise<OpenDatabase> {
-  return OpenDatabase.open(addressIn(url).settings, { schema, handlers: CONNECTIONS });
+function open({ url, schema, listenUrl }: Address): Promise<OpenDatabase> {
+  return OpenDatabase.open(addressIn(url).settings, {
+    ...{ schema, handlers: CONNECTIONS, log: () => {} },
+    listening: listenUrl === undefined ? undefined : addressIn(listenUrl).settings,
+  });
 }
 
 function storeIn(database: OpenDatabase, options: EventStoreOptions) {
@@ -127,16 +146,21 @@ function own({ retentionMs, keepPayloads, log }: EventStoreOptions) {
   return { retentionMs, keepPayloads, log };
 }
 
-async function openPlace(url: string): Promise<PostgresPlace> {
+async function openPlace(
+  url: string,
+  { listenUrl, isReused = false }: { readonly listenUrl?: string; readonly isReused?: boolean } =
+    {},
+): Promise<PostgresPlace> {
   // A simulation makes the same UUIDs each time.
-  const schema = `place_${crypto.getRandomValues(new Uint8Array(16)).toHex()}`;
-  const address: Address = { url, schema };
+  const fresh = `place_${crypto.getRandomValues(new Uint8Array(16)).toHex()}`;
+  const schema = isReused ? emptied.pop() ?? fresh : fresh;
+  const address: Address = { url, schema, listenUrl };
   const databases: OpenDatabase[] = [];
   const schemas = new Set<string>();
   async function openDatabase(namespace?: string): Promise<OpenDatabase> {
     const name = namespace === undefined ? schema : `${schema}_${namespace}`.slice(0, 60);
     schemas.add(name);
-    const database = await open({ url, schema: name });
+    const database = await open({ ...address, schema: name });
     databases.push(database);
     return database;
   }
@@ -146,20 +170,50 @@ async function openPlace(url: string): Promise<PostgresPlace> {
     for (const database of databases.splice(0)) closing.push(database.close());
   };
   return {
-    ...{ address: JSON.stringify(address), openDatabase, close, effects: effectsAt(address) },
+    ...{ address: JSON.stringify(address), path: pathOf(address) },
+    ...{ openDatabase, close, effects: effectsAt(address) },
     open: async (options = {}) => storeIn(await openDatabase(options.namespace), options),
     contents: () => at(address, contentsIn),
     async [Symbol.asyncDispose]() {
       close();
       await Promise.all(closing);
       await at(address, async (db) => {
+        if (isReused && await empty(db, schema)) {
+          emptied.push(schema);
+          schemas.delete(schema);
+        }
         for (const each of schemas) await db.run(`drop schema "${each}" cascade`);
       });
     },
   };
 }
 
+/** The number of tables of a store, with that of handlers. */
+const TABLES = 6;
+
+/** Empties a schema. Returns false if a test has made something else in it. */
+async function empty(db: Session, schema: string): Promise<boolean> {
+  const [row] = await db.all<{ n: number }>(
+    "select count(*) as n from pg_class where relkind = 'r' and relnamespace = $1::regnamespace",
+    schema,
+  );
+  if (row!.n !== TABLES) return false;
+  const tables = ["event", "ordering_group", "payload", "cell", "effect"];
+  await db.run(
+    `${tables.map((table) => `delete from @${table};`).join(" ")}
+    delete from @layout where name not in ('layout', 'usable_by_layout', 'usable_by_version')`,
+  );
+  return true;
+}
+
 /** Opens a schema for a moment, as another program does. */
+/** Makes the URL by which an app or the tool finds the schema. */
+function pathOf({ url, schema }: Address): string {
+  const path = new URL(url);
+  path.searchParams.set("store_schema", schema);
+  return path.href;
+}
+
 async function at<T>(address: Address, use: (db: Session) => Promise<T>): Promise<T> {
   const db = await Connections.to(addressIn(address.url).settings, {
     schema: `"${address.schema}"`,

@@ -40,7 +40,8 @@ export async function openOn(
   const setup = hasSetup ? (tx: PostgresTx) => tx.query(TABLE) : undefined;
   const store = postgres({ setup, connections });
   const retry = { minDelayMs: 100, maxDelayMs: 200, maxAttempts: 1_000 };
-  const bot = defineApp({ name: "bot", platform: forge(), store, worker: { retry } });
+  const worker = { retry, leaseMs: 4_000 };
+  const bot = defineApp({ name: "bot", platform: forge(), store, worker });
   bot.onAny(({ deliveryId }, { settleWith }) => {
     settleWith(async (tx) => {
       await effects?.(tx, deliveryId!);
@@ -52,9 +53,12 @@ export async function openOn(
   return Object.assign(app, {
     records,
     /** Sends a delivery. Returns the status of the answer, and its time. */
-    async deliver(id: string): Promise<{ readonly status: number; readonly ms: number }> {
+    async deliver(
+      id: string,
+      payload = "{}",
+    ): Promise<{ readonly status: number; readonly ms: number }> {
       const start = performance.now();
-      const request = forgeDelivery("{}", { "X-Forge-Delivery": id });
+      const request = forgeDelivery(payload, { "X-Forge-Delivery": id });
       const { status, headers, body } = await app.fetch(
         new Request("http://localhost/webhook", request),
       );

@@ -14,6 +14,9 @@ import {
 /** Settings of a server of one test: what it stores must outlive its own crash, and not that of the machine. */
 const SETTINGS = ["fsync=off", "max_connections=60"];
 
+/** Sizes of a small disk, in mebibytes: before, and once it has grown. */
+const [SMALL, GROWN] = [24, 200] as const;
+
 /** Signals by which a server shuts down: https://www.postgresql.org/docs/current/server-shutdown.html. */
 const SIGNALS = { fast: "SIGINT", immediate: "SIGQUIT" } as const;
 
@@ -25,6 +28,8 @@ export interface OwnPostgresOptions {
   readonly make?: (folder: string, user: User) => Promise<void>;
   /** Has a pooler in its transaction mode before it. */
   readonly isPooled?: boolean;
+  /** Mounts a small disk in the folder `disk`, for nobody but the server. */
+  readonly hasSmallDisk?: boolean;
 }
 
 /** A server of one test, to be stopped and started again. */
@@ -33,29 +38,41 @@ export class OwnPostgres implements AsyncDisposable {
   url = "";
   /** Its own URL. */
   direct = "";
-  readonly port = freePort();
+  port = freePort();
   readonly user: User;
   readonly folder: string;
   readonly #poolerPort = freePort();
+  readonly #hasSmallDisk: boolean;
   #settings: readonly string[];
   #pid = 0;
   #poolerPid = 0;
 
-  private constructor(folder: string, user: User, settings: readonly string[]) {
+  private constructor(
+    folder: string,
+    user: User,
+    { settings = [], hasSmallDisk = false }: OwnPostgresOptions,
+  ) {
     this.folder = folder;
     this.user = user;
-    this.#settings = settings;
+    this.#settings = [...SETTINGS, ...settings];
+    this.#hasSmallDisk = hasSmallDisk;
+  }
+
+  /** Folder of the small disk. */
+  get disk(): string {
+    return `${this.folder}/disk`;
   }
 
   /** Starts a server. It ends with the test, or with the process. */
   static async start(
-    { settings = [], make = copyTemplate, isPooled = false }: OwnPostgresOptions = {},
+    options: OwnPostgresOptions = {},
   ): Promise<OwnPostgres> {
+    const { make = copyTemplate, isPooled = false } = options;
     const folder = await Deno.makeTempDir({ prefix: "edge-base-postgres-" });
     await endWithTests(folder);
     const user = await owner(folder);
     await make(folder, user);
-    const server = new OwnPostgres(folder, user, [...SETTINGS, ...settings]);
+    const server = new OwnPostgres(folder, user, options);
     await server.start();
     if (isPooled) await server.startPooler();
     return server;
@@ -64,10 +81,26 @@ export class OwnPostgres implements AsyncDisposable {
   /** Starts it again, with other settings if there are any. */
   async start(settings: readonly string[] = []): Promise<void> {
     this.#settings = [...this.#settings, ...settings];
-    const options = { settings: this.#settings, port: this.port };
+    const before = this.#hasSmallDisk ? await this.#withDisk() : [];
+    const options = { settings: this.#settings, port: this.port, before };
     const { url, pid } = await startServer(this.folder, this.user, options);
     [this.url, this.direct, this.#pid] = [this.#poolerPid ? this.url : url, url, pid];
     await until(() => this.sql("select 1").then(() => true, () => false));
+  }
+
+  /** Makes the command that runs it with a disk that nobody else sees, and that goes with it. */
+  async #withDisk(): Promise<string[]> {
+    await Deno.mkdir(this.disk, { recursive: true });
+    const { uid = Deno.uid()!, gid = Deno.gid()! } = this.user;
+    const mount = `mount -t tmpfs -o size=${SMALL}m,uid=${uid},gid=${gid} tmpfs "$0"`;
+    const as = `setpriv --reuid ${uid} --regid ${gid} --clear-groups`;
+    return ["unshare", "-m", "sh", "-c", `${mount} && exec ${as} "$@"`, this.disk];
+  }
+
+  /** Makes the small disk larger. */
+  async growDisk(): Promise<void> {
+    const remount = ["mount", "-o", `remount,size=${GROWN}m`, this.disk];
+    await runTo("nsenter", ["-t", String(this.#pid), "-m", ...remount], {});
   }
 
   /** Stops it: `immediate` is a crash, after which it recovers. */
@@ -79,6 +112,14 @@ export class OwnPostgres implements AsyncDisposable {
   /** Stops and starts it. */
   async restart(mode: keyof typeof SIGNALS): Promise<void> {
     await this.stop(mode);
+    await this.start();
+  }
+
+  /** Makes a standby the server of a port. */
+  async promote(port: number): Promise<void> {
+    await this.sql("select pg_promote()");
+    await this.stop("fast");
+    this.port = port;
     await this.start();
   }
 
@@ -137,6 +178,15 @@ export async function sqlAt<T = Record<string, unknown>>(
 async function copyTemplate(folder: string, user: User): Promise<void> {
   const { folder: shared } = await sharedPostgres();
   await copyDatabase(`${shared}/template`, `${folder}/data`, user);
+}
+
+/** Runs a program to its end, as the owner of a server. */
+export async function runTo(program: string, args: string[], user: User): Promise<void> {
+  const { success, stderr } = await new Deno.Command(program, {
+    ...user,
+    ...{ args, cwd: "/", stdin: "null", stdout: "null", stderr: "piped" },
+  }).output();
+  if (!success) throw new Error(new TextDecoder().decode(stderr));
 }
 
 const ended = (pid: number) => until(() => !isRunning(pid));

@@ -11,6 +11,8 @@ export interface Proxy extends AsyncDisposable {
    * @returns What resolves once the connection is cut.
    */
   cut(text: string, when: CutWhen): Promise<void>;
+  /** Lets the connections that are open stay so, and pass nothing on any more, as if a machine was gone. */
+  silence(): void;
 }
 
 /** See {@linkcode Proxy.cut}. */
@@ -28,6 +30,7 @@ export function openProxy(database: string): Proxy {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const ends = new Set<Promise<void>>();
   const open = new Set<Deno.Conn>();
+  const silent = new Set<Deno.Conn>();
   let next: Cut | undefined;
   const take = (chunk: Uint8Array) => {
     const cut = next;
@@ -39,7 +42,9 @@ export function openProxy(database: string): Proxy {
     for await (const client of listener) {
       const server = await Deno.connect({ hostname: "127.0.0.1", port: Number(port) });
       for (const each of [client, server]) open.add(each);
-      const end = connect(client, server, take).finally(() => ends.delete(end));
+      const end = connect(client, server, take, () => silent.has(client)).finally(() =>
+        ends.delete(end)
+      );
       ends.add(end);
     }
   })();
@@ -48,6 +53,9 @@ export function openProxy(database: string): Proxy {
     cut(text, when) {
       next = { text, when, done: Promise.withResolvers() };
       return next.done.promise;
+    },
+    silence() {
+      for (const each of open) silent.add(each);
     },
     async [Symbol.asyncDispose]() {
       listener.close();
@@ -63,6 +71,7 @@ async function connect(
   client: Deno.Conn,
   server: Deno.Conn,
   take: (chunk: Uint8Array) => Cut | undefined,
+  isSilent: () => boolean,
 ): Promise<void> {
   let cutting: Cut | undefined;
   const end = () => {
@@ -70,12 +79,14 @@ async function connect(
     cutting?.done.resolve();
   };
   const toServer = send(client, async (chunk) => {
+    if (isSilent()) return;
     cutting ??= take(chunk);
     if (cutting?.when === "before") return end();
     await writeAll(server, chunk);
     if (cutting?.when === "during") end();
   }).finally(end);
   const toClient = send(server, async (chunk) => {
+    if (isSilent()) return;
     if (cutting) return end();
     await writeAll(client, chunk);
   }).finally(end);

@@ -20,7 +20,8 @@ const SETTINGS = ["fsync=off", "full_page_writes=off", "max_connections=300"];
 /** Finds the programs of the newest server, if one is installed and may be run. */
 export function postgresPath(): string | undefined {
   const onPath = findProgram("initdb", ...versions());
-  return onPath?.slice(0, -"/initdb".length);
+  // One on the path may be a link to it, without the other programs beside it.
+  return onPath && Deno.realPathSync(onPath).slice(0, -"/initdb".length);
 }
 
 function versions(): string[] {
@@ -89,7 +90,7 @@ export async function endWithTests(folder: string): Promise<void> {
 }
 
 /** Makes an empty database in a folder. */
-async function initDatabase(data: string, user: User): Promise<void> {
+export async function initDatabase(data: string, user: User): Promise<void> {
   const { success } = await new Deno.Command(`${postgresPath()}/initdb`, {
     ...user,
     args: ["-D", data, "-U", "tests", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
@@ -108,16 +109,19 @@ export async function copyDatabase(from: string, to: string, user: User): Promis
 export async function startServer(
   folder: string,
   user: User,
-  { settings = SETTINGS, port = freePort() }: {
+  { settings = SETTINGS, port = freePort(), before = [] }: {
     readonly settings?: readonly string[] | undefined;
     readonly port?: number;
+    /** A command that becomes the server, and its user. */
+    readonly before?: readonly string[];
   } = {},
 ): Promise<{ readonly url: string; readonly port: number; readonly pid: number }> {
   const pid = await inBackground('exec "$@"', [
+    ...before,
     ...[`${postgresPath()}/postgres`, "-D", `${folder}/data`, "-p", String(port)],
     ...["-k", folder, "-h", "127.0.0.1"],
     ...settings.flatMap((setting) => ["-c", setting]),
-  ], user);
+  ], before.length === 0 ? user : {});
   await until(() => listens(port));
   return { url: `postgres://tests@127.0.0.1:${port}/postgres`, port, pid };
 }
@@ -143,6 +147,7 @@ unix_socket_dir =
 pidfile = ${folder}/pooler.pid
 auth_type = any
 pool_mode = transaction
+server_login_retry = 1
 default_pool_size = 20
 max_client_conn = 1000
 server_reset_query_always = 1

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { until } from "../../../../dev/harness/until.ts";
 import { startWorker } from "../../../../events/mod.ts";
 import type { PostgresTx } from "../../../../events/store/postgres/mod.ts";
 import { claimAll, claimOne, delivery } from "../_events.ts";
@@ -164,3 +165,21 @@ testPostgres("db only reads", async ({ store }) => {
   assertEquals((await store.db.query("select $1::int as n", [1])).rows, [{ n: 1 }]);
   await assertRejects(() => store.db.query("create table t (id int)"), Error, "read-only");
 });
+
+testPostgres(
+  "settlements that wait for a connection go on while their leases are renewed",
+  async (sut) => {
+    const { store, place } = sut;
+    const events = 150;
+    const worker = startWorker(store, (event, { settleWith }) => {
+      settleWith(async (tx) => {
+        await tx.query("select pg_sleep(0.05)");
+        await tx.query(insert(sut), [`row/${event.id}`, 1]);
+      });
+    }, { log: () => {}, leaseMs: 1_000 });
+    await Promise.all(Array.from({ length: events }, (_, i) => store.accept(delivery(`d${i}`))));
+    // Three at a time: it takes 2.5 s, in which each lease is renewed some times.
+    await until(async () => (await place.effects.all("row")).size === events, 40_000);
+    await worker.stop();
+  },
+);

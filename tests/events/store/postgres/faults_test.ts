@@ -8,13 +8,23 @@ import { pause, until } from "../../../../dev/harness/until.ts";
 import type { LogRecord } from "../../../../mod.ts";
 import { ANSWERED_WITHIN_MS } from "../../../apps/_deliver.ts";
 import { claimOne, delivery } from "../_events.ts";
+import { FULL_LENGTH } from "../../../_length.ts";
+import { openProxy } from "./_proxy.ts";
 import { handled, openOn, testServer } from "./_faulty_app.ts";
-import type { OwnPostgres } from "./_own_server.ts";
+import { POSTGRES } from "../engines/postgres.ts";
+import { type OwnPostgres, sqlAt } from "./_own_server.ts";
 
 type FaultyApp = Awaited<ReturnType<typeof openOn>>;
 
 /** Longest wait for an app to go on, once it can. */
 const SOON_MS = 20_000;
+
+/** Reason to skip a test that mounts a disk; undefined if it may. */
+const CANNOT_MOUNT = POSTGRES.kinds[0].missing ??
+  (Deno.build.os === "linux" && Deno.uid() === 0 ? undefined : "needs to mount a disk");
+
+/** Reason to skip what takes longer than half a minute. */
+const IS_SHORT = POSTGRES.kinds[0].missing ?? (FULL_LENGTH ? undefined : "takes long");
 
 /** Makes a role that is no administrator, which may make schemas. Returns the URL with it. */
 async function withRole(server: OwnPostgres, settings = ""): Promise<string> {
@@ -271,9 +281,7 @@ testServer(
       Error,
       "have somebody else run what `events migrate --print` prints",
     );
-    await server.sql(migrationOf('"edge_base"'));
-    await server.sql(`grant usage on schema edge_base to app;
-    grant select, insert, update, delete on all tables in schema edge_base to app`);
+    await server.sql(migrationOf("edge_base", "app"));
     await using app = await openOn(url, { hasSetup: false });
     assertEquals((await app.deliver("d1")).status, 200);
     await assertHandled(server, ["d1"]);
@@ -310,4 +318,82 @@ testServer(
     assertEquals((await second.deliver("d3")).status, 200);
     await assertHandled(server, ["d1", "d2", "d3"]);
   },
+);
+
+testServer(
+  "a full disk is 503, and the app goes on once there is space",
+  async (server) => {
+    await server.sql(`create tablespace small location '${server.disk}'`);
+    await server.sql("create database small tablespace small");
+    const url = server.url.replace("/postgres", "/small");
+    await using app = await openOn(url);
+    assertEquals((await app.deliver("d1")).status, 200);
+    const body = JSON.stringify({ text: "x".repeat(500_000) });
+    const ids: string[] = [];
+    await until(async () => {
+      const id = crypto.randomUUID();
+      const { status } = await app.deliver(id, body);
+      if (status === 200) ids.push(id);
+      return status === 503;
+    }, SOON_MS);
+    assertMatch(reasons(app.records), /No space left on device/);
+    await server.growDisk();
+    await until(async () => (await app.deliver("later", body)).status === 200, SOON_MS);
+    await until(async () => {
+      const [row] = await sqlAt(
+        server.direct.replace("/postgres", "/small"),
+        "select count(*)::int as n from handled",
+      );
+      return row!.n === ids.length + 2;
+    }, SOON_MS);
+  },
+  { hasSmallDisk: true },
+  CANNOT_MOUNT,
+);
+
+testServer(
+  "an app goes on when a machine in between is gone and closes nothing",
+  async (server) => {
+    await using proxy = openProxy(server.url);
+    const held = Promise.withResolvers<void>();
+    await using app = await openOn(proxy.url, { effects: () => held.promise });
+    assertEquals((await app.deliver("d1")).status, 200);
+    await pause(500);
+    proxy.silence();
+    held.resolve();
+    const { status, ms } = await app.deliver("d2");
+    assertEquals(status, 503);
+    assertLess(ms, ANSWERED_WITHIN_MS);
+    await until(async () => (await app.deliver("d3")).status === 200, 60_000);
+    await assertHandled(server, ["d1", "d3"]);
+  },
+  {},
+  IS_SHORT,
+);
+
+testServer(
+  "what waits for a lock for long is given up, and waits no more at the server",
+  async (server) => {
+    await using app = await openOn(server.url);
+    let isLocked = true;
+    const locking = server.sql(
+      "begin; lock table edge_base.event in access exclusive mode; select pg_sleep(45); commit",
+    ).finally(() => isLocked = false);
+    let most = 0;
+    while (isLocked) {
+      await app.deliver(crypto.randomUUID());
+      const waiting =
+        "select count(*)::int as n from pg_stat_activity where wait_event_type = 'Lock'";
+      const [row] = await server.sql<{ n: number }>(waiting);
+      most = Math.max(most, row!.n);
+    }
+    await locking;
+    // Five of the store, and five of handlers.
+    assert(most > 0 && most <= 10, `${most} wait`);
+    assertMatch(reasons(app.records), /canceling statement due to user request/);
+    await until(async () => (await app.deliver("later")).status === 200, SOON_MS);
+    await assertHandled(server, ["later"]);
+  },
+  {},
+  IS_SHORT,
 );

@@ -1,7 +1,12 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Client } from "pg";
 import { defineApp, forge, openApp } from "../../../../mod.ts";
-import { postgres } from "../../../../events/store/postgres/mod.ts";
+import {
+  postgres,
+  type PostgresReader,
+  type PostgresTx,
+} from "../../../../events/store/postgres/mod.ts";
+import { startTestBot } from "../../../../testing/mod.ts";
 import { existingPostgres } from "../../../../events/store/postgres/postgres_store.ts";
 import { freePort } from "../../../../dev/harness/free_port.ts";
 import { testWith } from "../../../_permissions.ts";
@@ -86,6 +91,25 @@ testWith(needs, "setup makes tables, and an error of it keeps the app from start
   await app.store.transact((tx) => tx.query(`drop table mine_${schema}`));
 }, missing);
 
+testWith(needs, "each test bot has its own tables, which go with it", async () => {
+  const table = `mine_${crypto.randomUUID().slice(0, 8)}`;
+  const setup = (tx: PostgresTx) => tx.query(`create table ${table} (n int)`);
+  const bot = defineApp({ name: "bot", platform: forge(), store: postgres({ setup }) });
+  const env = { DATABASE_URL: (await sharedPostgres()).direct };
+  const schemas = async (reader: PostgresReader) =>
+    (await reader.query(`select schemaname from pg_tables where tablename = '${table}'`)).rows;
+  {
+    await using one = await startTestBot(bot, { env });
+    await using other = await startTestBot(bot, { env });
+    await one.store.transact((tx) => tx.query(`insert into ${table} values (1)`));
+    assertEquals((await one.db.query(`select n from ${table}`)).rows, [{ n: 1 }]);
+    assertEquals((await other.db.query(`select n from ${table}`)).rows, []);
+    assertEquals((await schemas(other.db)).length, 2);
+  }
+  await using after = await startTestBot(bot, { env });
+  assertEquals((await schemas(after.db)).length, 1);
+}, missing);
+
 testWith(needs, "an app says why its database cannot be used", async () => {
   const url = new URL((await sharedPostgres()).direct);
   const nowhere = Object.assign(new URL(url), { pathname: "/nowhere" }).href;
@@ -97,17 +121,36 @@ testWith(needs, "an app says why its database cannot be used", async () => {
   const refused = Object.assign(new URL(url), { port: String(freePort()) }).href;
   const opening = existingPostgres.open(refused, false);
   await assertRejects(() => opening, Error, "Cannot open the database: nothing listens there");
+  const plain = `${url.href}?sslmode=require`;
+  await assertRejects(() => openOn(plain), Error, "it takes no encrypted connection: say sslmode=");
+  const nobody = Object.assign(new URL(url), { username: "nobody" }).href;
+  const refusal = 'its user may not connect: role "nobody" does not exist';
+  await assertRejects(() => openOn(nobody), Error, refusal);
+}, missing);
+
+testWith(needs, "an app shows no password of its database", async () => {
+  const url = (await sharedPostgres()).direct;
+  const [user, password] = [newSchema(), "s3cret-pw"];
+  await run(url, `create role ${user} login password '${password}'`);
+  const wrong = Object.assign(new URL(url), { username: user, password, pathname: "/nowhere" });
+  const error = await assertRejects(() => openOn(wrong.href), Error, "cannot be used");
+  assert(!Deno.inspect(error, { depth: 9 }).includes(password));
+  await run(url, `drop role ${user}`);
 }, missing);
 
 testWith(needs, "the tool opens only what is there", async () => {
   const url = (await sharedPostgres()).direct;
   const { app, schema } = await openOn(url);
   await using _app = app;
-  const database = await existingPostgres.open(`${url}?schema=${schema}`, false);
+  const database = await existingPostgres.open(`${url}?store_schema=${schema}`, false);
   assertEquals(await database.namespaces(), ["bot"]);
   await database.close();
-  const missing = existingPostgres.open(`${url}?schema=${newSchema()}`, false);
-  await assertRejects(() => missing, Error, "there is no event store in it");
+  const missing = existingPostgres.open(`${url}?store_schema=${newSchema()}`, false);
+  await assertRejects(
+    () => missing,
+    Error,
+    "has no event store. The URL may name another by ?store_schema=",
+  );
 }, missing);
 
 testWith(
@@ -116,14 +159,12 @@ testWith(
   async () => {
     const url = (await sharedPostgres()).direct;
     const [schema, user] = [newSchema(), newSchema()];
-    await run(url, existingPostgres.migrations!(`${url}?schema=${schema}`));
+    const as = Object.assign(new URL(url), { username: user }).href;
     await run(
       url,
-      `create role ${user} login; grant usage on schema ${schema} to ${user};
-    grant all on all tables in schema ${schema} to ${user}`,
+      `create role ${user} login; ${existingPostgres.migrations!(`${as}?store_schema=${schema}`)}`,
     );
-    const as = Object.assign(new URL(url), { username: user }).href;
-    await assertRejects(() => openOn(as), Error, "its user may not make or use the tables");
+    await assertRejects(() => openOn(as), Error, "If it may not make tables, have");
     const { app } = await openOn(as, schema);
     await app.store.emit("jobs", "made", {}, { id: "1" });
     assert(await app.store.get("jobs:1"));
@@ -140,21 +181,6 @@ async function run(url: string, statements: string): Promise<void> {
   await client.query(statements);
   await client.end();
 }
-
-Deno.test("postgres() needs variables that say where the database is", () => {
-  const read = (env: Record<string, string>) => () =>
-    (postgres() as unknown as {
-      prepare(variables: { get(name: string): string | undefined }, name: string): unknown;
-    }).prepare({ get: (name) => env[name] }, "bot");
-  assertThrows(read({}), Error, "DATABASE_URL is missing: give the URL of the database");
-  const wrong = ["x", "http://x/y", "postgres://u:s3cret@/db", "postgres://u@h/db?schema=A-b"];
-  for (const url of wrong) {
-    const error = assertThrows(read({ DATABASE_URL: url }), Error, "DATABASE_URL ");
-    assert(!(error as Error).message.includes("s3cret"));
-  }
-  assertThrows(read({ DATABASE_URL: "postgres://u@h/db?sslmode=maybe" }), Error, "'sslmode'");
-  assertThrows(read({ PGHOST: "h", PGPORT: "0" }), Error, "PGPORT must be");
-});
 
 Deno.test("postgres() checks its options", () => {
   assertThrows(() => postgres({ schema: 'a"b' }), TypeError, "'schema' must be a name");

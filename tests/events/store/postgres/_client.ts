@@ -1,0 +1,2 @@
+/** Loads the client of Postgres. */
+import "pg";
