@@ -42,7 +42,7 @@ export interface ChangedRow {
   readonly payload: string | null;
 }
 
-/** Columns that a put makes of an event, that its record does not have. */
+/** Columns that a put gives an event beside its record. */
 export interface PutColumns {
   readonly version: Version;
   readonly own_due_at: number | null;
