@@ -240,7 +240,7 @@ export interface EventRecord {
   readonly newer?: {
     /** `interrupt`: they abort its handler. `steer`: its handler takes them. */
     readonly mode: "interrupt" | "steer";
-    /** What becomes of the steps of a run that is interrupted. */
+    /** Fate of the steps of a run that is interrupted. */
     readonly steps?: "keep" | "drop" | undefined;
     /** The number of interrupts after which it is left to finish. */
     readonly maxInterrupts?: number | undefined;

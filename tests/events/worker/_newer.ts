@@ -24,7 +24,7 @@ export async function aborted({ signal }: Pick<HandlerContext, "signal">): Promi
   throw signal.reason;
 }
 
-/** Observations of a test. */
+/** Runs and log lines that a test has seen. */
 export interface Heard {
   /** The ids of the events of each run. */
   readonly runs: string[][];
