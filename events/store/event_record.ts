@@ -77,7 +77,7 @@ export interface EventSender {
 export interface Delivery extends BatchOptions {
   /** What becomes of the handler of its group that runs, see {@linkcode NewerOptions.newer}. */
   readonly newer?: "wait" | "interrupt" | "steer" | undefined;
-  /** What becomes of the steps of a run that newer events interrupt. Only with `interrupt`. */
+  /** Fate of the steps of a run that newer events interrupt. Only with `interrupt`. */
   readonly interrupt?: InterruptRule | undefined;
   /** The number of interrupts after which a run is left to finish. Only with `interrupt`. */
   readonly maxInterrupts?: number | undefined;
