@@ -355,13 +355,20 @@ export class World implements AsyncDisposable {
 
   /** Takes newer events, perhaps several times, each with an effect. Returns their number. */
   async #takeNewer(handling: number, from: number, context: HandlerContext): Promise<number> {
+    const { signal } = context;
+    // Another process may have the event once it is aborted, so it does not wait for an answer then.
+    const aborting = new Promise<never>((_resolve, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason));
+    });
+    aborting.catch(() => {});
     let count = 0;
     while (this.simulation.random() < 0.6) {
-      const newer = await context.takeNewer();
+      signal.throwIfAborted();
+      const newer = await Promise.race([context.takeNewer(), aborting]);
       this.#leave(handling, context, newer, [], from + count);
       count += newer.length;
       this.heard += newer.length;
-      await later(this.simulation.random() * 20);
+      await Promise.race([later(this.simulation.random() * 20), aborting]);
     }
     return count;
   }
