@@ -28,7 +28,7 @@ const MAX_FAILING = 5;
 export interface CatchUpResult {
   /** Deliveries that GitHub was asked for again; those that it would be asked for in a dry run. */
   readonly asked: string[];
-  /** Failed deliveries that the store has, in any state: even dead, or done without a handler. */
+  /** Those of the failed deliveries that the store has, in any state: even dead, or done without a handler. */
   readonly stored: string[];
   /** Number of deliveries for which an attempt was answered with 2xx. */
   delivered: number;
@@ -111,7 +111,7 @@ function countAll(telemetry: Telemetry, result: CatchUpResult): void {
 
 /** Finds the deliveries to ask for in the logs of all webhooks, the oldest first. */
 async function missedOf(
-  { github, hooks, sinceMs, signal, result }: CatchUpRun,
+  { github, hooks, sinceMs, delivered = false, signal, result }: CatchUpRun,
 ): Promise<Map<string, Missed>> {
   const missed: [string, Missed][] = [];
   const limits = { tries: RETRY_MS.length + 1, longestMs: MAX_PAUSE_MS };
@@ -126,7 +126,7 @@ async function missedOf(
         const { attempts, now } = await readLog(api, hook, sinceMs);
         for (const [guid, group] of Map.groupBy(attempts, (each) => each.guid)) {
           if (group.every(({ deliveredAt }) => deliveredAt < now - sinceMs)) continue;
-          const attempt = sorted(guid, group, now, result);
+          const attempt = sorted(guid, group, { now, result, delivered });
           if (attempt !== undefined) missed.push([guid, { api, hook, attempt }]);
         }
       }
@@ -143,12 +143,14 @@ async function missedOf(
 function sorted(
   guid: string,
   attempts: readonly GithubAttempt[],
-  now: number,
-  result: CatchUpResult,
+  { now, result, delivered }: Pick<CatchUpRun, "result"> & {
+    readonly now: number;
+    readonly delivered: boolean;
+  },
 ): GithubAttempt | undefined {
   if (attempts.some(({ status }) => isSuccess(status))) {
     result.delivered++;
-    return undefined;
+    if (!delivered) return undefined;
   }
   const last = attempts.reduce((a, b) => b.deliveredAt > a.deliveredAt ? b : a);
   const { status, deliveredAt } = last;

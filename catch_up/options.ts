@@ -99,6 +99,13 @@ export interface CatchUpOptions {
    */
   readonly limit?: number | undefined;
   /**
+   * Asks for deliveries as well that were answered with 2xx, and that the store does not have: a database that was
+   * restored, or a standby that has taken over, may lack the last ones. Pings are among them.
+   *
+   * @default {false}
+   */
+  readonly delivered?: boolean | undefined;
+  /**
    * Only says what would be asked for.
    *
    * @default {false}
@@ -193,7 +200,7 @@ export function checkCatchUp(store: Pick<EventStore, "list">, options: CatchUpOp
     ...{ hooks: checkHooks, github: undefined, sinceMs: wholeNumber() },
     intake: matching(["the name of an intake", /./]),
     ...{ paceMs: wholeNumber({ min: 0, max: MAX_PACE_MS }), limit: wholeNumber({ max: 100_000 }) },
-    ...{ dryRun: checkBoolean, signal: checkSignal },
+    ...{ delivered: checkBoolean, dryRun: checkBoolean, signal: checkSignal },
     telemetry: checkTelemetry,
   }, ["hooks", "sinceMs"]);
   checkGithub(options.github, options.hooks);

@@ -7,8 +7,15 @@ import { type CliWorld, InterruptedError, interruptible, messageOf, UsageError }
 
 /** Asks GitHub again for what failed, and writes the outcome. */
 export async function runCatchUp({ store, values, world }: CliRun): Promise<boolean> {
-  const { since: sinceMs, max: limit, pace: paceMs, intake, json, "dry-run": dryRun = false } =
-    values;
+  const {
+    since: sinceMs,
+    max: limit,
+    pace: paceMs,
+    intake,
+    json,
+    delivered,
+    "dry-run": dryRun = false,
+  } = values;
   const { env, out, err } = world;
   const [github, secrets] = authOf(values, env);
   if (sinceMs! > KEPT_MS) err("GitHub keeps deliveries for 3 days: older ones are lost");
@@ -18,6 +25,7 @@ export async function runCatchUp({ store, values, world }: CliRun): Promise<bool
     limit,
     paceMs,
     intake,
+    delivered,
     dryRun,
     hooks: [hookOf(values)],
     github,

@@ -86,6 +86,7 @@ const OPTIONS = {
   prefix: { value: "TEXT", about: "only keys or names that begin with this" },
   max: numeric("N", "ask for N deliveries at most, by default 1000", 1, 99_999),
   pace: numeric("MS", "the milliseconds between two requests, by default 250", 0, MAX_PACE_MS),
+  delivered: { about: "ask for what was answered 2xx and is not stored, as after a restore" },
   "dry-run": { about: "only say what would be done" },
   yes: { about: "do not ask before" },
   api: apiOption("the address of GitHub's API, for GitHub Enterprise Server"),
@@ -429,7 +430,7 @@ const COMMANDS = {
     ],
     options: [
       ...["since", "repo", "org", "github-app", "hook", "url", "intake", "max"] as const,
-      ...["pace", "dry-run", "api"] as const,
+      ...["pace", "delivered", "dry-run", "api"] as const,
     ],
     check: checkCatchUp,
   },

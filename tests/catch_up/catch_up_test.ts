@@ -65,6 +65,18 @@ testCatchUp(
   },
 );
 
+testCatchUp("asks for what was delivered and is not stored, if that is wanted", async (sut) => {
+  const { github, store, run } = sut;
+  await accept(store, "stored");
+  github.pushOld("stored", 200, 90_000);
+  const lost = github.pushOld("lost", 200, 80_000);
+  const failed = github.pushOld("failed", 503, 70_000);
+  assertEquals((await run({ dryRun: true })).asked, ["failed"]);
+  const { asked, stored, delivered } = await run({ delivered: true });
+  assertEquals([github.asked, asked], [[lost, failed], ["lost", "failed"]]);
+  assertEquals([stored, delivered], [["stored"], 2]);
+});
+
 testCatchUp("takes all attempts of a delivery together, over pages", async ({ github, run }) => {
   github.pageSize = 2;
   github.pushOld("a", 200, 60_000, true);
