@@ -77,7 +77,7 @@ export interface EventSender {
 export interface Delivery extends BatchOptions {
   /** What becomes of the handler of its group that runs, see {@linkcode NewerOptions.newer}. */
   readonly newer?: "wait" | "interrupt" | "steer" | undefined;
-  /** What becomes of the steps of a run that newer events interrupt. Only with `interrupt`. */
+  /** Fate of the steps of a run that newer events interrupt. Only with `interrupt`. */
   readonly interrupt?: InterruptRule | undefined;
   /** The number of interrupts after which a run is left to finish. Only with `interrupt`. */
   readonly maxInterrupts?: number | undefined;
@@ -240,7 +240,7 @@ export interface EventRecord {
   readonly newer?: {
     /** `interrupt`: they abort its handler. `steer`: its handler takes them. */
     readonly mode: "interrupt" | "steer";
-    /** What becomes of the steps of a run that is interrupted. */
+    /** Fate of the steps of a run that is interrupted. */
     readonly steps?: "keep" | "drop" | undefined;
     /** The number of interrupts after which it is left to finish. */
     readonly maxInterrupts?: number | undefined;

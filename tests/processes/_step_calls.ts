@@ -1,4 +1,4 @@
-/** What a service knows of the calls of steps, and what has to hold of them once their events are settled. */
+/** Calls of steps as a service sees them, and what has to hold of them once their events are settled. */
 import { assert, assertEquals } from "@std/assert";
 import { pause } from "../../dev/harness/until.ts";
 import type { EventStore } from "../../mod.ts";

@@ -14,6 +14,7 @@ import {
   github,
   GiveUpError,
   RetryLaterError,
+  sqlite,
   telegram,
 } from "../../mod.ts";
 import { events } from "../../app/mod.ts";
@@ -381,4 +382,36 @@ Deno.test("advance() runs each event at its own time, however far it goes", asyn
   await test.deliver(forgeDelivery("push", {}));
   await test.advance(30 * 86_400_000);
   assertEquals(seen, ["answers after 1 h", "answered after 1 h"]);
+});
+
+Deno.test("advance() lets a group be quiet anew once a newer message has interrupted its handler", async () => {
+  const bot = defineApp({
+    name: "chat-bot",
+    platform: telegram({
+      groupBy: ({ chat }) =>
+        chat && {
+          ...{ key: String(chat.id), quietMs: 3_000 },
+          ...{ newer: "interrupt", interrupt: { steps: "drop" } },
+        },
+    }),
+    store: sqlite(),
+  });
+  const started = Promise.withResolvers<void>();
+  const runs: number[] = [];
+  bot.on("message", async ({ batch }, { signal }) => {
+    if (runs.push(batch.length) > 1) return;
+    started.resolve();
+    await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  });
+  await using test = await startTestBot(bot);
+  const message = { chat: { id: 7, type: "private" }, from: { id: 1 }, text: "Hi" };
+  await test.deliver(messengerUpdate({ message }));
+  const advancing = test.advance(3_000);
+  await started.promise;
+  await test.deliver(messengerUpdate({ message }));
+  await advancing;
+  await test.advance(2_900);
+  assertEquals(runs, [1]);
+  await test.advance(100);
+  assertEquals(runs, [1, 2]);
 });

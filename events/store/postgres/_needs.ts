@@ -3,7 +3,7 @@ import type { Change } from "../engine.ts";
 import { idOf } from "../sql/change_making.ts";
 import type { Needs } from "./_working_set.ts";
 
-/** What a try before has met. */
+/** Findings of an earlier try. */
 export interface Met {
   /** Groups that must be locked. */
   readonly groups: Set<string>;

@@ -42,7 +42,7 @@ export interface ChangedRow {
   readonly payload: string | null;
 }
 
-/** What a put makes of the columns of an event that its record does not have. */
+/** Columns that a put gives an event beside its record. */
 export interface PutColumns {
   readonly version: Version;
   readonly own_due_at: number | null;
@@ -54,7 +54,7 @@ export interface PutColumns {
   readonly forget_at: number | null;
 }
 
-/** What a change makes of a cell. */
+/** Cell as a change makes it. */
 export interface CellWrite {
   /** Its value as JSON; null if it is deleted. */
   readonly value: string | null;

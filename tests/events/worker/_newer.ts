@@ -24,7 +24,7 @@ export async function aborted({ signal }: Pick<HandlerContext, "signal">): Promi
   throw signal.reason;
 }
 
-/** What a test has seen. */
+/** Runs and log lines that a test has seen. */
 export interface Heard {
   /** The ids of the events of each run. */
   readonly runs: string[][];

@@ -83,7 +83,7 @@ export interface WorldOptions {
   readonly isCounting?: boolean;
   /** Share of the handlings that note parts, from 0 to 1; none if undefined. */
   readonly partRate?: number;
-  /** What newer events of a key do while its handler runs. Only if the events of a key are handled together. */
+  /** Rule for newer events of a key that come while its handler runs. Only if the events of a key are handled together. */
   readonly newer?: "interrupt" | "steer" | undefined;
   /** Set if the handler has a limit: of the events that a worker takes at once, all but one wait. */
   readonly isLimited?: boolean;

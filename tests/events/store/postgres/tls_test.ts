@@ -10,13 +10,17 @@ const { needs, missing } = POSTGRES.kinds[0];
 
 const OPENSSL = findProgram("openssl");
 
-/** Makes an authority, and a certificate of it for this machine. The server reads the files as its own user. */
+/** Makes an authority, and certificates of it for this machine and another one. The server reads them as its own user. */
 const CERTIFICATES = `
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.crt
-openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out request
-printf 'subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n' > extensions
-openssl x509 -req -in request -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \
-  -extfile extensions -out server.crt
+openssl req -newkey rsa:2048 -nodes -subj /CN=server -keyout server.key -out request
+sign() {
+  printf 'subjectAltName=%s\nbasicConstraints=CA:FALSE\n' "$2" > extensions
+  openssl x509 -req -in request -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 \
+    -extfile extensions -out "$1"
+}
+sign here.crt IP:127.0.0.1
+sign elsewhere.crt DNS:elsewhere
 chmod 600 server.key
 `;
 
@@ -39,12 +43,14 @@ testWith(
     const { code, stderr } = await run("sh", ["-euc", CERTIFICATES], { cwd: folder });
     assertEquals(code, 0, stderr);
     if (uid !== undefined) await Deno.chown(`${folder}/server.key`, uid, gid!);
-    await server.stop("fast");
-    await server.start([
-      ...["ssl=on", `ssl_cert_file=${folder}/server.crt`, `ssl_key_file=${folder}/server.key`],
-    ]);
+    const restart = async (certificate: string) => {
+      await server.stop("fast");
+      const files = [`ssl_cert_file=${folder}/${certificate}`, `ssl_key_file=${folder}/server.key`];
+      await server.start(["ssl=on", ...files]);
+    };
+    await restart("here.crt");
     const ca = await Deno.readTextFile(`${folder}/ca.crt`);
-    const url = server.direct.replace("127.0.0.1", "localhost");
+    const url = server.direct;
     assertEquals(await isEncrypted(url), false);
     assertEquals(await isEncrypted(url, ca), true);
     assertEquals(await isEncrypted(`${url}?sslmode=no-verify`), true);
@@ -54,8 +60,8 @@ testWith(
       Error,
       "its certificate is not trusted: give that of its authority",
     );
-    // The name in the certificate is another one.
-    await assertRejects(() => isEncrypted(server.direct, ca), Error, "cannot be used: ");
+    await restart("elsewhere.crt");
+    await assertRejects(() => isEncrypted(url, ca), Error, "cannot be used: ");
   },
   missing ?? (OPENSSL === undefined ? "needs openssl" : undefined),
 );
