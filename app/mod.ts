@@ -68,6 +68,8 @@ export type {
   HandlerOptions,
   HandlerState,
   HandlerStore,
+  InterruptRule,
+  NewerOptions,
   OwnEvents,
   SetStateOptions,
   StateOptions,

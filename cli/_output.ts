@@ -83,13 +83,21 @@ export function isBeingCancelled(event: StoredEvent): boolean {
 function columnsOf(record: EventRecord, note?: string, other = ""): string[] {
   const { id, state, type, attempt, receivedAt, attempts: ended, outcome } = record;
   const reasons: Readonly<Record<string, string>> = { cancelled: "Cancelled", ignored: "Ignored" };
-  const reason = reasons[outcome ?? ""] ?? (batchOf(record) || other);
+  const reason = reasons[outcome ?? ""] ?? (groupNoteOf(record) || other);
   const error = isBeingCancelled(record)
     ? "cancel requested"
     : note ?? waitOf(record) ?? limitOf(record) ?? putOffOf(record) ??
       ended.findLast(({ error }) => error !== undefined)?.error ?? reason;
   const attempts = String(attempt).padStart(3);
   return [isoOf(receivedAt), state.padEnd(STATE_WIDTH), attempts, type, id, error];
+}
+
+/** Says what other events of its group have to do with an event; an empty text for nothing. */
+function groupNoteOf(record: EventRecord): string {
+  const { times = 0, by } = record.interrupted ?? {};
+  const often = times === 1 ? "once" : `${times} times, last`;
+  const interrupted = times === 0 ? "" : `interrupted ${often} by ${by}`;
+  return [batchOf(record), interrupted].filter((note) => note !== "").join(", ");
 }
 
 /** Says what an event of a batch waits for, or was handled with. */

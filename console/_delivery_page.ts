@@ -184,7 +184,7 @@ const line = (...content: readonly Content[]): Html => tag("div.dim", ...content
 
 function timeline(record: EventRecord, { hidesPayloads }: PageContext, now: number): Html {
   const { attempts, attempt, lease, settledAt, state, handledWith } = record;
-  const { cancelRequestedAt, waitingFor, putOff } = record;
+  const { cancelRequestedAt, waitingFor, putOff, interrupted } = record;
   const missing = attempt - (lease ? 1 : 0) - attempts.length;
   const isSettledOtherwise = settledAt !== null && attempts.at(-1)?.endedAt !== settledAt;
   const events = eventsIn(record);
@@ -231,6 +231,12 @@ function timeline(record: EventRecord, { hidesPayloads }: PageContext, now: numb
       "without counting",
       line(time(putOff.at)),
       !hidesPayloads && tag("pre", shown(putOff.reason, 1_000)),
+    ),
+    interrupted && item(
+      "queued",
+      interrupted.times === 1 ? "Interrupted" : `Interrupted ${number(interrupted.times)} times`,
+      "without counting",
+      line(html`${time(interrupted.at)}, by ${linkTo(interrupted.by, "a newer event")}`),
     ),
     ...attempts.toReversed().map((each) => attemptItem(each, hidesPayloads)),
     missing > 0 && tag("li.dim", dim(`${number(missing)} earlier attempts are not kept`)),

@@ -7,10 +7,16 @@
  */
 import { Octokit } from "@octokit/core";
 import { defineApp, github, optional, required, runApp, sqlite } from "@org/edge-base";
-/** Reviewer. Its resources are the clients of GitHub, the model and the chat. */
+/** Reviewer. A push supersedes the review that runs. Its resources are the clients of GitHub, the model and the chat. */
 export const bot = defineApp({
   name: "reviewer-bot",
-  platform: github(),
+  platform: github({
+    groupBy: ({ type, payload, repository }) => {
+      if (type !== "pull_request" || !repository) return undefined;
+      const key = `${repository.id}#${payload.number}`;
+      return { key, newer: "interrupt", interrupt: { steps: "drop" } };
+    },
+  }),
   store: sqlite(),
   env: {
     ...{ GITHUB_TOKEN: required, GITHUB_API_URL: optional("https://api.github.com") },
@@ -37,7 +43,7 @@ async function post(url: string, json: object, signal: AbortSignal, key = "") {
 }
 bot.on(["pull_request.opened", "pull_request.synchronize"], async (event, context) => {
   const { step, signal, resources: { api, review, say } } = context;
-  const { number, repository, pull_request: { title, updated_at: since } } = event.payload;
+  const { number, repository, pull_request: { title, head, updated_at: since } } = event.payload;
   const [repo, request] = [`/repos/${repository.full_name}`, { signal }];
   const text = await step("review", async () => {
     const mediaType = { format: "diff" };
@@ -45,7 +51,8 @@ bot.on(["pull_request.opened", "pull_request.synchronize"], async (event, contex
     return await review(diff.data, signal);
   });
   // If a crash leaves the comment unknown, the next attempt looks for its mark.
-  const [path, mark] = [`${repo}/issues/${number}/comments`, `<!-- ${event.idempotencyKey()} -->`];
+  const path = `${repo}/issues/${number}/comments`;
+  const mark = `<!-- ${event.idempotencyKey(head.sha)} -->`;
   const url = await step("comment", async (): Promise<string> => {
     return (await api.request(`POST ${path}`, { body: `${text}\n${mark}`, request })).data.html_url;
   }, {

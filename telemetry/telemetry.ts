@@ -94,7 +94,7 @@ export interface Attempt {
    *
    * @param outcome The end of the attempt: the event is handled, was ignored without a handler, waits for another
    * attempt, is dead, was cancelled while its handler ran, was given back, put off or
-   * parked without counting the attempt, or belongs to another worker now.
+   * parked or interrupted without counting the attempt, or belongs to another worker now.
    * @param failure The thrown value, if the attempt failed. Its name is reported, never its message.
    */
   settled(
@@ -107,6 +107,7 @@ export interface Attempt {
       | "returned"
       | "put_off"
       | "parked"
+      | "interrupted"
       | "lost",
     failure?: { readonly error: unknown },
   ): void;

@@ -495,8 +495,22 @@ testMistakes<void>({
     "the options must be an object, got null": () => stopIdle(null),
   },
   "Cannot group the delivery": {
-    'there is no option "quiet". There are key, quietMs, maxWaitMs, together': () =>
-      group({ key: "a", quiet: 1 }),
+    [
+      'there is no option "quiet". There are key, quietMs, maxWaitMs, together, newer, interrupt, ' +
+      "maxInterrupts"
+    ]: () => group({ key: "a", quiet: 1 }),
+    '\'newer\' must be "wait", "interrupt" or "steer", got "merge"': () =>
+      group({ key: "a", newer: "merge" }),
+    "'interrupt', which says what becomes of the steps, must be an object, got undefined": () =>
+      group({ key: "a", newer: "interrupt" }),
+    '\'interrupt.steps\' must be "keep" or "drop", got undefined': () =>
+      group({ key: "a", newer: "interrupt", interrupt: {} }),
+    "'maxInterrupts' must be a whole number from 1 to 1000, got 0": () =>
+      group({ key: "a", newer: "interrupt", interrupt: { steps: "keep" }, maxInterrupts: 0 }),
+    '\'interrupt\' needs newer: "interrupt", got "steer"': () =>
+      group({ key: "a", newer: "steer", interrupt: { steps: "keep" } }),
+    "'maxInterrupts' needs newer: \"interrupt\", got undefined": () =>
+      group({ key: "a", maxInterrupts: 3 }),
     "'together' must be \"all\", got true": () => group({ key: "a", quietMs: 1, together: true }),
     "'quietMs' must be from 0 to 86400000, got undefined": () =>
       group({ key: "a", together: "all" }),
@@ -604,9 +618,10 @@ testMistakes<EventStore>({
       importEvents(store, ReadableStream.from([]), wrong({ limit: 1 })),
   },
   "Cannot emit the event": {
-    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together': (
-      store,
-    ) => store.emit("jobs", "a", {}, wrong({ delay: 1 })),
+    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts':
+      (
+        store,
+      ) => store.emit("jobs", "a", {}, wrong({ delay: 1 })),
   },
   "Cannot catch up": {
     [
@@ -637,11 +652,18 @@ testMistakes<HandlerContext>({
       (await state("a")).set(1, wrong(null)),
   },
   "Cannot emit the event": {
-    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together': (
-      { emit },
-    ) => emit("jobs", "a", {}, wrong({ delay: 1 })),
+    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts':
+      (
+        { emit },
+      ) => emit("jobs", "a", {}, wrong({ delay: 1 })),
     "'quietMs' needs a 'group': it is the time without a new event of that": ({ emit }) =>
       emit("jobs", "a", {}, { quietMs: 1 }),
+    "'interrupt' needs a 'group'": ({ emit }) => emit("jobs", "a", {}, { interrupt: true }),
+    "'newer' needs a 'group'": ({ emit }) => emit("jobs", "a", {}, { newer: "steer" }),
+    "'interrupt', which says what becomes of the steps, must be an object, got true": ({ emit }) =>
+      emit("jobs", "a", {}, wrong({ group: "a", newer: "interrupt", interrupt: true })),
+    "'interrupt' needs newer: \"interrupt\", got undefined": ({ emit }) =>
+      emit("jobs", "a", {}, wrong({ group: "a", interrupt: { steps: "keep" } })),
     "'quietMs' must be from 0 to 86400000, got -1": ({ emit }) =>
       emit("jobs", "a", {}, { group: "a", quietMs: -1 }),
     "'quietMs' must be from 0 to 86400000, got undefined": ({ emit }) =>

@@ -1,16 +1,17 @@
 import { checkKeys, checkString, isPromise, metSync } from "../core/check_options.ts";
-import { checkBatchOptions } from "../events/store/batch_options.ts";
-import type { BatchOptions, Delivery } from "../events/store/mod.ts";
+import { groupRule } from "../events/store/batch_options.ts";
+import type { BatchOptions, Delivery, NewerOptions } from "../events/store/mod.ts";
 
 /**
- * Group that a delivery belongs to, with the time for which it waits for others.
+ * Group that a delivery belongs to, with the time for which it waits for others, and the rule for newer ones that come
+ * while its handler runs.
  *
  * @category Platforms
  */
-export interface DeliveryGroup extends BatchOptions {
+export type DeliveryGroup = BatchOptions & NewerOptions & {
   /** Key of the group: events with the same one are handled one at a time and in the order received. */
   readonly key: string;
-}
+};
 
 /**
  * Returns the group of a delivery, or its key. Deliveries of one group are handled one at a time and in the
@@ -21,6 +22,10 @@ export interface DeliveryGroup extends BatchOptions {
 export type GroupBy = (delivery: Delivery) => string | DeliveryGroup | undefined;
 
 const DOING = "group the delivery";
+
+const MEMBERS = [
+  ...["key", "quietMs", "maxWaitMs", "together", "newer", "interrupt", "maxInterrupts"],
+] as const;
 
 /**
  * Puts a delivery into its group.
@@ -40,8 +45,8 @@ export function grouped(delivery: Delivery, groupBy: GroupBy): Delivery {
       `groupBy must return a key, a group with a 'key', or undefined, got ${metSync(group)}`,
     );
   }
-  checkKeys(DOING, group, ["key", "quietMs", "maxWaitMs", "together"]);
+  checkKeys(DOING, group, MEMBERS);
   const { key, ...rule } = group as DeliveryGroup;
   checkString(DOING, "key", key);
-  return { ...delivery, orderingKey: key, ...(checkBatchOptions(DOING, rule) && rule) };
+  return { ...delivery, orderingKey: key, ...groupRule(DOING, rule) };
 }

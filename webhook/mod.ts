@@ -74,5 +74,7 @@ export type {
   EventRepository,
   EventSender,
   EventStore,
+  InterruptRule,
+  NewerOptions,
 } from "../events/store/mod.ts";
 export type { Attempt, Telemetry } from "../telemetry/mod.ts";

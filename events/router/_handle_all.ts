@@ -66,18 +66,24 @@ export async function handleAll(
   const unfinished = event.attempt === 1 || all.length < 2 ? all : triedOf(all, event, around);
   const limits = new HandlerLimits(unfinished, context, around);
   const failures: Failure[] = unfinished === all ? [] : usedUp(all, unfinished);
+  if (failures.length > 0) around.notePartEnded();
   let [running, unwanted] = [unfinished.length, 0];
   const runs = unfinished.map(async ({ key, handler, retry, limit }) => {
     const run = around.partOf(key, limits.of(key, retry));
+    run.isAmongOthers = handlers.length > 1;
     try {
       await run.handle(handler, event, context);
       // The last one is noted by the event's settlement, which saves a commit.
       if (running > 1 || failures.length > 0) await run.note();
       else run.handOver();
+      if (running > 1) around.notePartEnded();
     } catch (error) {
       // A router that is one of the handlers may have none for this event.
       if (error instanceof NoHandler && !error.isStrict) unwanted++;
-      else failures.push(failureOf(key, isHopeless(event, error) ? givenUp(error) : error, run));
+      else {
+        failures.push(failureOf(key, isHopeless(event, error) ? givenUp(error) : error, run));
+        if (running > 1) around.notePartEnded();
+      }
     }
     limits.end(key);
     if (limit) around.limits.places?.leave(limit);

@@ -3,8 +3,10 @@ import { met } from "../../core/check_options.ts";
 import { isTime } from "../../core/shape.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { Tries, untilDone } from "../../core/tries.ts";
+import { checkNewerOptions } from "./batch_options.ts";
 import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
+import { tellNewer } from "./_newer.ts";
 import {
   accepted,
   checkReplayWindow,
@@ -70,6 +72,7 @@ export class Acceptance {
   /** Stores a delivery, unless its id is known or, within the replay window, its document. */
   readonly accept: EventStore["accept"] = async (delivery, options) => {
     checkTypes(delivery);
+    if (delivery.newer !== undefined) checkNewerOptions("accept the delivery", delivery);
     const { engine, retentionMs } = this.#core;
     const id = eventIdOf(delivery);
     const payload = newPayloadRef(engine, delivery.body);
@@ -162,7 +165,13 @@ export class Acceptance {
     const { cells, sums, drops } = kept ?? {};
     const beside = { cells, sums, drops, urgency: "intake", turn: TURN } as const;
     const handOff = new LocalHandOff(this.#core, delivery);
-    return arrive(this.#core, { before, record, orderingKey, body }, beside, handOff);
+    const event = { before, record, orderingKey, body };
+    const arriving = arrive(this.#core, event, beside, handOff);
+    if (!record.interrupts) return arriving;
+    return arriving.then((applied) => {
+      if (applied.ok) tellNewer(this.#core, applied.written[0]);
+      return applied;
+    });
   }
 
   #find(id: string): Promise<Stored | Unreadable | null> {

@@ -18,11 +18,14 @@
  * earlier run, or with steps, and one that cannot be read. Another version of the code may have other handlers: it cuts
  * a batch that is tried again where they begin to differ, and the rest is the next batch.
  *
+ * A run that newer events have interrupted has lost its batch, and the next claim makes another one: of the same events
+ * and the newer ones (`_newer.ts`).
+ *
  * @module
  */
 import { batched, beginsBatch, waiting } from "./arrival.ts";
 import type { Engine, GroupMember, Stored } from "./engine.ts";
-import type { EventRecord } from "./event_record.ts";
+import type { Batch, EventRecord } from "./event_record.ts";
 import { hasBegun } from "./settlement.ts";
 
 /** The number of events that are handled together, at most: they are settled in one commit. */
@@ -30,6 +33,9 @@ const MAX_BATCH = 100;
 
 /** The number of bytes of the payloads of events that are handled together, at most. */
 const MAX_PAYLOAD_BYTES = 8_000_000;
+
+/** The number of events of a batch that are read anew to find what is behind them: that saves a read. */
+const SMALL_BATCH = 10;
 
 /** Lists the handlers that take an event: equal lists mean the same handlers. Undefined if that is not known. */
 export type HandlersOf = ((event: EventRecord) => readonly unknown[]) | undefined;
@@ -66,18 +72,55 @@ async function beginBatch(
   const { next, joinedAt } = await engine.group(key, { from: 0, limit: 0 });
   const waitMs = waitOf(record, next, joinedAt, now);
   if (waitMs > 0) return waiting(record, waitMs, next, now);
-  const behind = await behindFirst(engine, record, next);
-  const meant = [record];
-  let bytes = record.payload?.size ?? 0;
-  for (const { event } of behind) {
+  return batched(record, batchOf(await togetherWith(engine, record, next, handlersOf)));
+}
+
+/** Makes the note of a batch. */
+function batchOf(events: readonly EventRecord[]): Batch {
+  return { last: events.at(-1)!.group!.position, events: events.length };
+}
+
+/** Finds the events that make a batch with the first one of a group, up to a position. */
+async function togetherWith(
+  engine: Engine,
+  first: EventRecord,
+  last: number,
+  handlersOf: HandlersOf,
+): Promise<EventRecord[]> {
+  const meant = [first];
+  let bytes = first.payload?.size ?? 0;
+  for (const { event } of await behindFirst(engine, first, last)) {
     const member = event?.record;
-    if (!member || !belongsTo(record, member, handlersOf)) break;
+    if (!member || !belongsTo(first, member, handlersOf)) break;
     bytes += member.payload!.size;
     if (bytes > MAX_PAYLOAD_BYTES) break;
     meant.push(member);
   }
-  const events = Math.max(1, engine.limits.together(meant));
-  return batched(record, { last: meant[events - 1]!.group!.position, events });
+  return meant.slice(0, Math.max(1, engine.limits.together(meant)));
+}
+
+/**
+ * Finds the events behind the batch of a leased one that the batch would have if it were made now.
+ *
+ * @param engine The engine.
+ * @param record The record of the leased one.
+ * @param handlersOf Lists the claimer's handlers of an event.
+ * @returns Their records, and the batch with them; undefined if there are none. To find none takes one read.
+ */
+export async function joinedSince(
+  engine: Engine,
+  { steps: _, ...record }: EventRecord,
+  handlersOf: HandlersOf,
+): Promise<{ readonly newer: readonly EventRecord[]; readonly batch: Batch } | undefined> {
+  const { key, position } = record.group!;
+  const last = record.batch?.last ?? position;
+  if (record.batch && record.batch.events > SMALL_BATCH) {
+    const behind = { from: last + 1, limit: 1, onlyPositions: true };
+    if ((await engine.group(key, behind)).members.length === 0) return undefined;
+  }
+  const events = await togetherWith(engine, record, Infinity, handlersOf);
+  const newer = events.filter(({ group }) => group!.position > last);
+  return newer.length === 0 ? undefined : { newer, batch: batchOf(events) };
 }
 
 /** Cuts a batch before the first event that other handlers take than the first one. */
@@ -157,8 +200,9 @@ function belongsTo(first: EventRecord, record: EventRecord, handlersOf: Handlers
   const isOpen = state === "queued" && quiet !== undefined && payload !== null;
   // What is done of the first one's handling counts for all of them.
   const isAsFar = String(record.progress ?? []) === String(first.progress ?? []);
-  // The results of steps are of one event alone.
-  const hasSteps = (first.steps ?? []).length + (record.steps ?? []).length > 0;
+  // The results of steps are of one event alone, unless they are what its interrupted run has left.
+  const left = first.interrupted || first.newer?.mode === "steer" ? [] : first.steps ?? [];
+  const hasSteps = left.length + (record.steps ?? []).length > 0;
   if (!isOpen || !isAsFar || hasSteps || platform !== first.platform) return false;
   return isSameName(first, record) || takesBoth(first, record, handlersOf);
 }
@@ -169,7 +213,7 @@ function isSameName(first: EventRecord, { type, action }: EventRecord): boolean 
 
 /** Checks whether two events with different names are handled by one call: both ask for it, and their handlers allow it. */
 function takesBoth(first: EventRecord, record: EventRecord, handlersOf: HandlersOf): boolean {
-  if (!handlersOf || !first.quiet!.together || !record.quiet!.together) return false;
+  if (!handlersOf || !first.quiet?.together || !record.quiet!.together) return false;
   const handlers = handlersOf(first);
   // Without a handler here each is ignored, or left to another version, by its own name.
   return handlers.length > 0 && isSame(handlers, handlersOf(record));

@@ -1,5 +1,6 @@
 import { writeLog } from "../../core/mod.ts";
 import { readyBatch } from "./_batches.ts";
+import { tellNewer } from "./_newer.ts";
 import { applyChange, NEXT_IS_DUE } from "./_settlement.ts";
 import { endOfWait, type WaitEnd } from "./_waits.ts";
 import { beginsBatch, inIntake, joinedLate, leased, type LeaseRequest } from "./arrival.ts";
@@ -311,7 +312,9 @@ export class Claims {
     } finally {
       if (!stored) reserve(false);
     }
-    return isLeased ? stored : null;
+    if (isLeased) return stored;
+    tellNewer(this.#core, stored);
+    return null;
   }
 
   /** Changes an event; null if another change was faster. */

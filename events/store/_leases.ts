@@ -131,7 +131,7 @@ export function leaseOperations<TTx>(
     after: EventRecord,
     added: CompleteOptions<TTx>,
   ): Promise<boolean> {
-    const results = resultsToDelete(after);
+    const results = after.state === "done" ? resultsToDelete(after) : undefined;
     try {
       if (results) return await isSettledAs(lease, after, added, results);
     } catch (error) {
@@ -226,7 +226,9 @@ function notedPart(part: HandledPart, before: EventRecord, now: number): {
 } {
   const { name } = part;
   if (part.is === "step") {
-    const { step, cells } = storedStep(before, name, part.json, { at: now, run: before.run });
+    const { step, cells } = storedStep(before, name, part.json, {
+      ...{ at: now, run: before.run, keep: part.keep },
+    });
     return { transition: (record) => withStep(record, step), cells };
   }
   if (part.is === "handler") return { transition: (record) => progressed(record, name) };
@@ -339,8 +341,8 @@ function turnOf<TTx>(
 
 /** Checks that a record was neither cancelled meanwhile nor changed by an earlier try of the same change. */
 function isOnlyRenewed(before: EventRecord, now: EventRecord): boolean {
-  const parts = ({ progress, steps, emitted = 0 }: EventRecord) =>
-    JSON.stringify([progress?.length ?? 0, steps ?? [], emitted]);
+  const parts = ({ progress, steps, batch, emitted = 0 }: EventRecord) =>
+    JSON.stringify([progress?.length ?? 0, steps ?? [], batch, emitted]);
   return parts(before) === parts(now) && !isCancelRequested(now);
 }
 

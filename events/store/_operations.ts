@@ -11,7 +11,7 @@ import { firstOf } from "./_batches.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { checkChoice, find, type FoundEvent, listEvents, matches } from "./_lists.ts";
 import { NEXT_IS_DUE, settle } from "./_settlement.ts";
-import { deleteResults, forgetStep, listSteps, setStep } from "./_steps.ts";
+import { deleteResults, forgetStep, listSteps, resultsToDelete, setStep } from "./_steps.ts";
 import { leavingName } from "./_waits.ts";
 import { checkBoolean, checkOptions } from "../../core/check_options.ts";
 import type { Engine, Scan, Stored, Visit } from "./engine.ts";
@@ -309,7 +309,7 @@ async function purgeFound(
   const isPurged = await tryToPurge(core.engine, kept, found) ||
     (found.event.state === "done" && await tryToPurge(core.engine, kept, found));
   const { record } = found.stored;
-  if (isPurged && record) await deleteResults(core, record);
+  if (isPurged && record && !resultsToDelete(record)) await deleteResults(core, record);
   return isPurged;
 }
 
@@ -320,7 +320,9 @@ async function tryToPurge(
 ): Promise<boolean> {
   const dropped = event.state === "done" ? await kept.drop(event) : undefined;
   const puts = [{ before: stored, after: null }];
+  const results = stored.record && resultsToDelete(stored.record);
+  const cells = results ? [...dropped?.cells ?? [], ...results] : dropped?.cells;
   // One that cannot be read may be in a group.
-  const change = { ...dropped, puts, leave: NEXT_IS_DUE, urgency: "work" } as const;
+  const change = { ...dropped, puts, cells, leave: NEXT_IS_DUE, urgency: "work" } as const;
   return (await engine.apply(change)).ok;
 }

@@ -12,7 +12,7 @@ import { met } from "../../core/check_options.ts";
 import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
 import { leavingName } from "./_waits.ts";
-import type { Cell, CellChange, CellKey } from "./engine.ts";
+import type { Cell, CellChange, CellKey, Stored } from "./engine.ts";
 import type { EventRecord, EventStep } from "./event_record.ts";
 import type { ListedStep } from "./event_store.ts";
 import { jsonBytes, stepOf, unparked, withStep } from "./settlement.ts";
@@ -43,7 +43,8 @@ const KEY_BYTES = 200;
  * @param record The record of the event.
  * @param name The name of the step.
  * @param json The result as JSON; undefined for none.
- * @param stored The time at which it is stored, milliseconds since the epoch, and the event's run then.
+ * @param stored The time at which it is stored, milliseconds since the epoch, the event's run then, and whether it
+ * stays if that run is interrupted.
  * @returns The step, and the cells, each with a part of the result.
  * @throws {RangeError} If the result is too large.
  */
@@ -51,12 +52,12 @@ export function storedStep(
   record: Pick<EventRecord, "id">,
   name: string,
   json: string | undefined,
-  { at, run }: Pick<EventStep, "at" | "run">,
+  { at, run, keep }: Pick<EventStep, "at" | "run" | "keep">,
 ): { readonly step: EventStep; readonly cells: readonly CellChange[] } {
   const tooLarge = json === undefined ? undefined : sizeFlawOf(json);
   if (tooLarge) throw new RangeError(`Cannot store the step ${met(name)}: ${tooLarge}`);
   const parts = partsOf(json);
-  const step = { name, at, run, parts: parts.length || undefined };
+  const step = { name, at, run, parts: parts.length || undefined, keep };
   const cells = parts.map((after, part) => ({
     key: keyOf(record, step, part),
     after: storedPart(after),
@@ -155,17 +156,16 @@ export async function setStep(
 }
 
 /**
- * Deletes the results of a done event's steps in the change that settles it, if they are few: that saves a commit, and
- * leaves nothing behind if the process dies.
+ * Deletes the results of an event's steps in the change that settles it as done or purges it, if they are few: that
+ * saves a commit, and leaves nothing behind if the process dies.
  *
- * @param after The record of the settled event.
- * @returns The cells; undefined if they are to be deleted afterwards.
+ * @param record The record of the event.
+ * @returns The cells; undefined if there are none, or they are to be deleted afterwards.
  */
-export function resultsToDelete(after: EventRecord): readonly CellChange[] | undefined {
-  const { state, steps } = after;
-  if (state !== "done" || !steps) return undefined;
-  const cells = deletedCells(after, steps);
-  return cells.length <= deletedAtOnce(after) ? cells : undefined;
+export function resultsToDelete(record: EventRecord): readonly CellChange[] | undefined {
+  if (!record.steps) return undefined;
+  const cells = deletedCells(record, record.steps);
+  return cells.length <= deletedAtOnce(record) ? cells : undefined;
 }
 
 /**
@@ -191,37 +191,61 @@ export async function deleteResults(
 }
 
 /**
- * Makes a function that deletes a part of a result if no event has it any more: the process has died that was about to
- * delete it.
+ * Makes a function that deletes a part of a result if its event has it no more: the process has died that was about to
+ * delete it. If there is no event, an import may be about to store it.
  *
  * @param core The store.
  * @returns The function. It gets cells, in the order of their keys.
  */
 export function deletingLeft(core: StoreCore): (cell: Cell) => Promise<void> {
-  let known: { readonly id: unknown; readonly keys: ReadonlySet<string> | undefined } | undefined;
+  let last: { readonly id: unknown; readonly keys: ReadonlySet<string> } | undefined;
   return async ({ key, version }) => {
     const [, id] = key;
-    const isNamed = () => known!.keys?.has(JSON.stringify(key)) ?? true;
-    if (known?.id === id && isNamed()) return;
-    // Read after the cell: what was stored since has another version.
-    known = { id, keys: await namedKeys(core, String(id)) };
-    if (isNamed()) return;
-    await core.engine.apply({ cells: [{ key, version, after: null }], urgency: "work" });
+    const text = JSON.stringify(key);
+    if (last !== undefined && last.id === id && last.keys.has(text)) return;
+    const found = await findEvent(core.engine, String(id));
+    if (!found?.record) return;
+    const keys = resultsIn(found.record).map((cell) => JSON.stringify(cell.key));
+    last = { id, keys: new Set(keys) };
+    if (last.keys.has(text)) return;
+    const cells = [{ key, version, after: null }];
+    await core.engine.apply({ cells, unchanged: [found], urgency: "work" });
   };
 }
 
-/** Lists the keys of the results that an event has; undefined if that cannot be read. */
-async function namedKeys({ engine }: StoreCore, id: string): Promise<Set<string> | undefined> {
-  const found = await findEvent(engine, id);
-  if (found && !found.record) return undefined;
-  const { state = "done", steps = [] } = found?.record ?? {};
-  if (state === "done") return new Set();
-  return new Set(deletedCells(found!.record!, steps).map(({ key }) => JSON.stringify(key)));
+/** Lists the cells that an event has results in. */
+function resultsIn(record: EventRecord): readonly CellChange[] {
+  return record.state === "done" ? [] : deletedCells(record, record.steps ?? []);
 }
 
 /** Counts the cells of an event's results that are deleted in a commit. */
 function deletedAtOnce({ id }: EventRecord): number {
   return Math.floor(MAX_DELETED_BYTES / (KEY_BYTES + Buffer.byteLength(id)));
+}
+
+/**
+ * Deletes the results of steps that an event loses, but not with it. Some are deleted before, since the results of steps
+ * that its next run takes have the same keys: a step whose result is gone is taken anew.
+ *
+ * @param core The store.
+ * @param event The event, as it is before. Nothing is deleted once it has changed.
+ * @param after Its record after.
+ * @returns The cells that are deleted in the change itself.
+ */
+export async function dropResults(
+  { engine }: StoreCore,
+  event: Stored,
+  after: EventRecord,
+): Promise<readonly CellChange[]> {
+  const { record } = event;
+  const dropped = (record.steps ?? []).filter((step) => !after.steps?.includes(step));
+  const cells = deletedCells(record, dropped);
+  const some = deletedAtOnce(record);
+  for (let at = some; at < cells.length; at += some) {
+    const change = { cells: cells.slice(at, at + some), unchanged: [event] };
+    await engine.apply({ ...change, urgency: "work" });
+  }
+  return cells.slice(0, some);
 }
 
 function deletedCells(record: EventRecord, steps: readonly EventStep[]): CellChange[] {

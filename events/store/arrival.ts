@@ -10,7 +10,7 @@ import { createHash } from "node:crypto";
 import { met, numberFrom } from "../../core/check_options.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { parseTraceparent } from "../../telemetry/traceparent.ts";
-import type { BatchOptions } from "./batch_options.ts";
+import { type BatchOptions, DEFAULT_MAX_INTERRUPTS } from "./batch_options.ts";
 import { type Emission, isReported, OWN } from "./emission.ts";
 import {
   type Delivery,
@@ -127,7 +127,8 @@ export function accepted(
   now: number,
 ): EventRecord {
   const { platform, source, type, intake, deliveryId, traceparent } = delivery;
-  const { action, repository, chat, sender, requestId, quietMs } = delivery;
+  const { action, repository, chat, sender, requestId, quietMs, newer } = delivery;
+  const isHeard = newer !== undefined && newer !== "wait";
   // What is undefined is not stored, and one shape of all records is copied faster.
   return {
     id,
@@ -147,7 +148,9 @@ export function accepted(
     dueAt: now,
     orderingKey: null,
     group: null,
-    quiet: quietMs === undefined ? undefined : quietRuleOf(delivery, quietMs, now),
+    quiet: quietMs === undefined && !isHeard ? undefined : quietRuleOf(delivery, isHeard, now),
+    newer: isHeard ? newerRuleOf(delivery, newer) : undefined,
+    interrupts: newer === "interrupt" || undefined,
     lease: null,
     settledAt: null,
     payload,
@@ -175,16 +178,19 @@ export function emitted(
   parent?: EventRecord,
 ): EventRecord {
   const { source, type, action, id: deliveryId, delayMs, group } = emission;
-  const { quietMs, maxWaitMs, together } = emission;
+  const { quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts } = emission;
+  const [steps, interrupts] = interrupt === true ? [undefined, true] : [interrupt, false];
   const own = { platform: OWN, intake: source, source, type, action, deliveryId };
   const { traceparent, id: causedBy } = parent ?? {};
-  const delivery = { ...own, quietMs, maxWaitMs, together, traceparent, ...NO_BODY };
+  const heard = { newer, interrupt: steps, maxInterrupts };
+  const delivery = { ...own, quietMs, maxWaitMs, together, ...heard, traceparent, ...NO_BODY };
   const record = accepted(delivery, id, payload, now);
   return {
     ...record,
     dueAt: now + delayMs,
     ...(delayMs > 0 && { delayMs, plannedMs: delayMs }),
     ...(group !== undefined && { orderingKey: group, joinsLater: true }),
+    ...(interrupts && { interrupts }),
     ...(causedBy !== undefined && { causedBy }),
     ...(parent && !isReported(parent) && { isUnreported: true }),
   };
@@ -210,7 +216,8 @@ export function replayed(
 ): EventRecord {
   const { outcome: _outcome, cancelRequestedAt: _request, putOff: _putOff, ...open } = record;
   const { joinsLater: _later, batch: _batch, handledWith: _with, ...closed } = open;
-  const { failing: _failing, ...kept } = closed;
+  // Only what comes in interrupts, and not what comes back.
+  const { failing: _failing, interrupts: _mark, interrupted: _interrupted, ...kept } = closed;
   const run = nextRun(record);
   const again: EventRecord = {
     ...anewQuiet(kept, now),
@@ -279,7 +286,11 @@ export function imported(
   payload: PayloadRef | null,
   now: number,
 ): EventRecord {
-  const here: EventRecord = { ...anewQuiet(record, now), group: null, lease: null, payload };
+  const here: EventRecord = {
+    ...anewQuiet(record, now),
+    ...(record.interrupts && { interrupts: undefined }),
+    ...{ group: null, lease: null, payload },
+  };
   if (here.settledAt !== null) return { ...here, dueAt: null };
   if (isCancelRequested(here)) return cancelled(here, now);
   if (here.state === "running") return released(here, { isBegun: true }, now);
@@ -289,13 +300,21 @@ export function imported(
   return { ...here, dueAt: now + delayMs, delayMs };
 }
 
+/** Makes the rule of a batch. Newer events that are heard, and those that they join, are always handled together. */
 function quietRuleOf(
-  { maxWaitMs, together }: BatchOptions,
-  quietMs: number,
+  { quietMs = 0, maxWaitMs, together }: BatchOptions,
+  isHeard: boolean,
   since: number,
 ): EventRecord["quiet"] {
   const rule = { quietMs, maxWaitMs: maxWaitMs ?? MAX_WAITS * quietMs, since, waitedMs: 0 };
-  return together ? { ...rule, together } : rule;
+  return together || isHeard ? { ...rule, together: "all" } : rule;
+}
+
+function newerRuleOf(
+  { interrupt, maxInterrupts = DEFAULT_MAX_INTERRUPTS }: Delivery,
+  mode: "interrupt" | "steer",
+): EventRecord["newer"] {
+  return mode === "steer" ? { mode } : { mode, steps: interrupt!.steps, maxInterrupts };
 }
 
 /** Lets an event wait anew until it is quiet: it joins the end of its group. */

@@ -1,4 +1,11 @@
-import { numberFrom, oneOf } from "../../core/check_options.ts";
+import {
+  checkKeys,
+  checkObject,
+  met,
+  numberFrom,
+  oneOf,
+  wholeNumber,
+} from "../../core/check_options.ts";
 
 /**
  * Rule by which an event of an ordering group is handled together with others.
@@ -32,6 +39,75 @@ export interface BatchOptions {
   readonly together?: "all" | undefined;
 }
 
+/**
+ * Rule for what an interrupted run has done.
+ *
+ * @category Flows
+ */
+export interface InterruptRule {
+  /**
+   * `keep`: the next run gets their results, which do not know of the newer events. `drop`: it takes them anew, and pays
+   * again. A step may say otherwise ({@linkcode StepOptions.keep}). One that has begun, and of which it is not known how
+   * it ended, is looked for in any case.
+   */
+  readonly steps: "keep" | "drop";
+}
+
+/**
+ * Rule for the newer events of an ordering group that come while a handler runs. In all but `wait`, events of any type
+ * and action that the same handlers take are handled together, as with {@linkcode BatchOptions.together}.
+ *
+ * @category Flows
+ */
+export type NewerOptions =
+  | {
+    /**
+     * - `wait`: newer events are handled next.
+     * - `interrupt`: the first newer one aborts the `signal` of the handler, with a {@linkcode NewerEventError} as the
+     *   reason. If the handler ends by that error, or by one that it has caused, it runs anew with all events in its
+     *   batch, and no attempt is counted. If it returns, its work counts, and the newer ones come next.
+     * - `steer`: the handler takes the newer ones while it runs, with {@linkcode HandlerContext.takeNewer}. Those that it
+     *   has not taken come next.
+     *
+     * @default {"wait"}
+     */
+    readonly newer?: "wait" | undefined;
+    readonly interrupt?: undefined;
+    readonly maxInterrupts?: undefined;
+  }
+  | {
+    /** A newer event aborts the handler. */
+    readonly newer: "interrupt";
+    /** What becomes of the steps that the handler has taken by then. There is no default. */
+    readonly interrupt: InterruptRule;
+    /**
+     * The number of times after which the handler is left to finish, so that a chat that never stops is answered: from 1
+     * to 1,000.
+     *
+     * @default {10}
+     */
+    readonly maxInterrupts?: number | undefined;
+  }
+  | {
+    /** The handler takes newer events itself. */
+    readonly newer: "steer";
+    readonly interrupt?: undefined;
+    readonly maxInterrupts?: undefined;
+  };
+
+/** A rule for newer events whose values are yet to be checked. */
+export interface AnyNewerOptions {
+  readonly newer?: "wait" | "interrupt" | "steer" | undefined;
+  readonly interrupt?: InterruptRule | true | undefined;
+  readonly maxInterrupts?: number | undefined;
+}
+
+/** The number of interrupts after which a handler is left to finish. */
+export const DEFAULT_MAX_INTERRUPTS = 10;
+
+/** Largest number of interrupts. */
+const MAX_INTERRUPTS = 1_000;
+
 /** Longest time to wait until it is quiet: a day. */
 const MAX_QUIET_MS = 86_400_000;
 
@@ -47,7 +123,7 @@ const MAX_WAIT_MS = 604_800_000;
  * @throws {TypeError} If `together` is something else.
  * @throws {RangeError} If a time is out of range, or one is missing.
  */
-export function checkBatchOptions(
+function checkBatchOptions(
   doing: string,
   { quietMs, maxWaitMs, together }: { readonly [name in keyof BatchOptions]: unknown },
 ): boolean {
@@ -58,4 +134,57 @@ export function checkBatchOptions(
   }
   if (together !== undefined) oneOf("all")(doing, "together", together);
   return true;
+}
+
+/**
+ * Checks the rules of a group, as a caller has given them.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param rule The rules. Their values may be of any type.
+ * @returns The rules; undefined if there are none. Newer events that are heard need no `quietMs`: then it is 0.
+ * @throws {TypeError} If a rule is something else.
+ * @throws {RangeError} If a number is out of range, or one is missing.
+ */
+export function groupRule<TRule extends BatchOptions & AnyNewerOptions>(
+  doing: string,
+  rule: TRule,
+): TRule | undefined {
+  const isHeard = checkNewerOptions(doing, rule);
+  const full = isHeard ? { ...rule, quietMs: rule.quietMs ?? 0 } : rule;
+  return checkBatchOptions(doing, full) ? full : undefined;
+}
+
+/**
+ * Checks the rule for newer events, as a caller has given it.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param rule The rule. Its values may be of any type.
+ * @returns True if newer events do something else than wait.
+ * @throws {TypeError} If `newer` is something else, or `interrupt` is missing, of another type, or of no use.
+ * @throws {RangeError} If `maxInterrupts` is out of range.
+ */
+export function checkNewerOptions(
+  doing: string,
+  { newer, interrupt, maxInterrupts }: { readonly [name in keyof AnyNewerOptions]: unknown },
+): boolean {
+  if (newer !== undefined) oneOf("wait", "interrupt", "steer")(doing, "newer", newer);
+  if (newer === "interrupt") {
+    checkInterruptRule(doing, interrupt);
+    if (maxInterrupts !== undefined) {
+      wholeNumber({ max: MAX_INTERRUPTS })(doing, "maxInterrupts", maxInterrupts);
+    }
+    return true;
+  }
+  for (const [name, value] of Object.entries({ interrupt, maxInterrupts })) {
+    if (value === undefined) continue;
+    throw new TypeError(`Cannot ${doing}: '${name}' needs newer: "interrupt", got ${met(newer)}`);
+  }
+  return newer === "steer";
+}
+
+function checkInterruptRule(doing: string, rule: unknown): void {
+  const name = "'interrupt', which says what becomes of the steps,";
+  checkObject(doing, rule, name);
+  checkKeys(`${doing}, in 'interrupt'`, rule as object, ["steps"]);
+  oneOf("keep", "drop")(doing, "interrupt.steps", (rule as Partial<InterruptRule>).steps);
 }

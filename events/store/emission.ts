@@ -7,7 +7,12 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { checkFilled, checkOptions, met, numberFrom } from "../../core/check_options.ts";
 import { type JsonObject, parseJsonObject } from "../../core/parse_json.ts";
-import { type BatchOptions, checkBatchOptions } from "./batch_options.ts";
+import {
+  type BatchOptions,
+  groupRule,
+  type InterruptRule,
+  type NewerOptions,
+} from "./batch_options.ts";
 import type { SettlementRoom } from "./engine.ts";
 import type { EventChat, EventRecord, EventRepository, EventSender } from "./event_record.ts";
 import { isAction } from "./processes.ts";
@@ -88,29 +93,40 @@ export interface OwnEvents<TEvents extends object = Readonly<Record<string, Json
  *
  * @category Flows
  */
-export interface EmitOptions extends BatchOptions {
-  /**
-   * The id, without the name of the source: 1 to 500 characters. An event whose id is known already, in
-   * whatever state, is not stored again. It must not end as generated ids do: with a slash and four digits or
-   * more, between them a letter at most.
-   *
-   * @default {undefined} One is generated, so that each call makes an event.
-   */
-  readonly id?: string | undefined;
-  /**
-   * The time until it is due, in milliseconds: from 0 to 31,536,000,000, a year.
-   *
-   * @default {0}
-   */
-  readonly delayMs?: number | undefined;
-  /**
-   * The ordering key: events of the source with the same one are handled one at a time. The event joins the
-   * others when it is due, behind those that wait then, and never holds them up before.
-   *
-   * @default {undefined} None.
-   */
-  readonly group?: string | undefined;
-}
+export type EmitOptions =
+  & BatchOptions
+  & (NewerOptions | {
+    readonly newer?: undefined;
+    /**
+     * Interrupts the event of the group that runs, if it was emitted with `newer: "interrupt"`. So does an event that is
+     * emitted with that rule itself; any other one waits.
+     */
+    readonly interrupt: true;
+    readonly maxInterrupts?: undefined;
+  })
+  & {
+    /**
+     * The id, without the name of the source: 1 to 500 characters. An event whose id is known already, in
+     * whatever state, is not stored again. It must not end as generated ids do: with a slash and four digits or
+     * more, between them a letter at most.
+     *
+     * @default {undefined} One is generated, so that each call makes an event.
+     */
+    readonly id?: string | undefined;
+    /**
+     * The time until it is due, in milliseconds: from 0 to 31,536,000,000, a year.
+     *
+     * @default {0}
+     */
+    readonly delayMs?: number | undefined;
+    /**
+     * The ordering key: events of the source with the same one are handled one at a time. The event joins the
+     * others when it is due, behind those that wait then, and never holds them up before.
+     *
+     * @default {undefined} None.
+     */
+    readonly group?: string | undefined;
+  };
 
 /**
  * Emits events from a handler. They are stored in the commit that settles the handler's event
@@ -169,6 +185,12 @@ export interface Emission extends BatchOptions {
   readonly delayMs: number;
   /** The ordering key. */
   readonly group?: string | undefined;
+  /** Rule for newer events of the group. */
+  readonly newer?: "wait" | "interrupt" | "steer" | undefined;
+  /** Rule for the steps of a run that is interrupted; true if it only interrupts others itself. */
+  readonly interrupt?: InterruptRule | true | undefined;
+  /** The number of interrupts after which it is left to finish. */
+  readonly maxInterrupts?: number | undefined;
   /** The JSON document. */
   readonly body: Uint8Array<ArrayBuffer>;
 }
@@ -211,6 +233,7 @@ const OPTIONS = {
   group: checkFilled,
   // Together.
   ...{ quietMs: undefined, maxWaitMs: undefined, together: undefined },
+  ...{ newer: undefined, interrupt: undefined, maxInterrupts: undefined },
 };
 
 /**
@@ -240,12 +263,14 @@ export function emissionOf(
     );
   }
   checkOptions(DOING, options, OPTIONS);
-  const { id, delayMs = 0, group, quietMs, maxWaitMs, together } = options;
-  const isQuiet = checkBatchOptions(DOING, options);
-  if (isQuiet && group === undefined) {
-    throw new TypeError(
-      `Cannot ${DOING}: 'quietMs' needs a 'group': it is the time without a new event of that`,
-    );
+  const { id, delayMs = 0, group } = options;
+  const rule = ruleOf(options);
+  if (rule && group === undefined) {
+    const { quietMs, newer } = options;
+    const needs = quietMs !== undefined
+      ? "'quietMs' needs a 'group': it is the time without a new event of that"
+      : `'${newer === undefined ? "interrupt" : "newer"}' needs a 'group'`;
+    throw new TypeError(`Cannot ${DOING}: ${needs}`);
   }
   const body = bodyOf(payload);
   const { action } = payload as { readonly action?: unknown };
@@ -256,9 +281,20 @@ export function emissionOf(
     ...(id !== undefined && { id }),
     delayMs: Math.ceil(delayMs),
     ...(group !== undefined && { group }),
-    ...(isQuiet && { quietMs, maxWaitMs, together }),
+    ...rule,
     body,
   };
+}
+
+/** Reads the rules of the group from the options of an event. */
+function ruleOf(
+  { quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts }: EmitOptions,
+): Pick<Emission, keyof BatchOptions | "newer" | "interrupt" | "maxInterrupts"> | undefined {
+  if (interrupt !== true || newer !== undefined || maxInterrupts !== undefined) {
+    return groupRule(DOING, { quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts });
+  }
+  const rule = groupRule(DOING, { quietMs: quietMs ?? 0, maxWaitMs, together: together ?? "all" });
+  return { ...rule, interrupt };
 }
 
 /**

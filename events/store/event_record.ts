@@ -4,7 +4,7 @@
  * @module
  */
 import type { JsonObject } from "../../core/parse_json.ts";
-import type { BatchOptions } from "./batch_options.ts";
+import type { BatchOptions, InterruptRule } from "./batch_options.ts";
 import {
   type Check,
   type Checks,
@@ -75,6 +75,12 @@ export interface EventSender {
  * @category Event store and worker
  */
 export interface Delivery extends BatchOptions {
+  /** What becomes of the handler of its group that runs, see {@linkcode NewerOptions.newer}. */
+  readonly newer?: "wait" | "interrupt" | "steer" | undefined;
+  /** What becomes of the steps of a run that newer events interrupt. Only with `interrupt`. */
+  readonly interrupt?: InterruptRule | undefined;
+  /** The number of interrupts after which a run is left to finish. Only with `interrupt`. */
+  readonly maxInterrupts?: number | undefined;
   /** The kind of platform it came from: `forge`, `messenger`, or one of your own. */
   readonly platform: string;
   /** The product that sent it, taken from its headers: `forge`, `github`, `telegram`, ... */
@@ -230,6 +236,26 @@ export interface EventRecord {
     /** The number of its events when it was leased first. */
     readonly events: number;
   } | undefined;
+  /** Rule for newer events of its group that come while it runs. None if they wait. */
+  readonly newer?: {
+    /** `interrupt`: they abort its handler. `steer`: its handler takes them. */
+    readonly mode: "interrupt" | "steer";
+    /** What becomes of the steps of a run that is interrupted. */
+    readonly steps?: "keep" | "drop" | undefined;
+    /** The number of interrupts after which it is left to finish. */
+    readonly maxInterrupts?: number | undefined;
+  } | undefined;
+  /** Set if it interrupts the event of its group that runs: it was accepted so, or emitted so. */
+  readonly interrupts?: boolean | undefined;
+  /** Interrupts of its handler by newer events, in its current run. These attempts do not count. */
+  readonly interrupted?: {
+    /** The number of times. */
+    readonly times: number;
+    /** The id of the latest newer event at the last time. */
+    readonly by: string;
+    /** The time at which it was interrupted last, milliseconds since the epoch. */
+    readonly at: number;
+  } | undefined;
   /** The id of the first event of its batch, if it was settled with it. */
   readonly handledWith?: string | undefined;
   /**
@@ -334,6 +360,8 @@ export interface EventRecord {
       readonly run?: number | undefined;
       /** The number of parts that its result has; none if it has no result. */
       readonly parts?: number | undefined;
+      /** Set if it stays, or is dropped, when its run is interrupted, whatever the rule of the event says. */
+      readonly keep?: boolean | undefined;
     }[]
     | undefined;
   /** The trace of its delivery, as the header `traceparent` of W3C Trace Context has it. */
@@ -505,6 +533,17 @@ const RECORD: Checks<EventRecord> = {
     together: orNone(isOneOf(["all"])),
   })),
   batch: orNone(shape<Batch>({ last: isCount, events: isCount })),
+  newer: orNone(shape<NonNullable<EventRecord["newer"]>>({
+    mode: isOneOf(["interrupt", "steer"]),
+    steps: orNone(isOneOf(["keep", "drop"])),
+    maxInterrupts: orNone(isCount),
+  })),
+  interrupts: orNone(isBoolean),
+  interrupted: orNone(shape<NonNullable<EventRecord["interrupted"]>>({
+    times: isCount,
+    by: isText,
+    at: isTime,
+  })),
   handledWith: orNone(isText),
   joinsLater: orNone(isBoolean),
   waitingFor: orNone(shape<EventWait>({ name: isText, since: isTime, until: isTime })),
@@ -546,6 +585,7 @@ const RECORD: Checks<EventRecord> = {
     isBegun: orNone(isBoolean),
     run: orNone(isCount),
     parts: orNone(isCount),
+    keep: orNone(isBoolean),
   }))),
   causedBy: orNone(isText),
   isUnreported: orNone(isBoolean),
@@ -562,6 +602,9 @@ const DELIVERY: Checks<Delivery> = {
   quietMs: orNone(isTime),
   maxWaitMs: optional(isTime),
   together: orNone(isOneOf(["all"])),
+  newer: orNone(isOneOf(["wait", "interrupt", "steer"])),
+  interrupt: orNone(shape<InterruptRule>({ steps: isOneOf(["keep", "drop"]) })),
+  maxInterrupts: orNone(isCount),
   traceparent: optional(isText),
   repository: orNull(OF_DELIVERY.repository),
   chat: orNull(OF_DELIVERY.chat),

@@ -37,7 +37,7 @@ export type CommitEffects<TTx = unknown> = (tx: TTx) => EffectsResult<TTx>;
  * @typeParam TTx The commit or transaction of the store.
  * @category Flows
  */
-export interface StoreEmitOptions<TTx = unknown> extends EmitOptions {
+export type StoreEmitOptions<TTx = unknown> = EmitOptions & {
   /**
    * A transaction of yours that the event is stored in: with `postgres()` a client of `npm:pg` that has begun one. You
    * commit it, or take it back with all that is in it. The workers find the event by their next looks at the schedule.
@@ -46,7 +46,7 @@ export interface StoreEmitOptions<TTx = unknown> extends EmitOptions {
    * @default {undefined} It is stored at once.
    */
   readonly tx?: TTx | undefined;
-}
+};
 
 /**
  * Result of a function that writes in a transaction: a promise only if that is a transaction whose statements are
@@ -124,6 +124,8 @@ export type HandledPart =
     readonly name: string;
     /** Its result as JSON; undefined for none. */
     readonly json: string | undefined;
+    /** True if it stays when its run is interrupted, false if it is dropped. Otherwise the rule of the event decides. */
+    readonly keep?: boolean | undefined;
   };
 
 /**
@@ -980,6 +982,45 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
     lease: Lease,
     options?: ReleaseOptions & { readonly reports?: readonly FailingRule[] | undefined },
   ): Promise<boolean>;
+
+  /**
+   * Finds the newer event that interrupts the handler of a leased one: it was accepted with `newer: "interrupt"` or
+   * emitted with `interrupt`, waits behind the batch of the leased one, and can be handled together with it.
+   *
+   * @param lease The lease.
+   * @param handlersOf Lists the claimer's handlers of an event, as for {@linkcode EventStore.claim}.
+   * @returns The id of the latest such event; null if there is none.
+   */
+  interruptedBy(
+    lease: Lease,
+    handlersOf?: (event: EventRecord) => readonly unknown[],
+  ): Promise<string | null>;
+
+  /**
+   * Gives an event back whose handler was interrupted by a newer one of its group. The attempt does not count, and the
+   * next one gets the newer events too, unless one of several handlers has ended. Of the steps so far it gets those that
+   * the rule of the event keeps.
+   *
+   * @param lease The lease.
+   * @param by The id of the newer event.
+   * @returns True if it was given back; false if the lease was lost.
+   */
+  interrupt(lease: Lease, by: string): Promise<boolean>;
+
+  /**
+   * Adds the events that have joined its group since to the batch of a leased event, in one commit: as many as can be
+   * handled together with it. Each further attempt gets them too, and they are settled with it. To find none takes one
+   * read.
+   *
+   * @param lease The lease.
+   * @param handlersOf Lists the claimer's handlers of an event, as for {@linkcode EventStore.claim}.
+   * @returns The new lease and the records of these events, in their order; null if the lease was lost.
+   * @throws {Error} If the event was cancelled.
+   */
+  takeNewer(
+    lease: Lease,
+    handlersOf?: (event: EventRecord) => readonly unknown[],
+  ): Promise<{ readonly lease: Lease; readonly newer: readonly EventRecord[] } | null>;
 
   /**
    * Gives an event up. It is kept, with its payload and attempts, until somebody decides on it or its

@@ -14,6 +14,7 @@ import { Emitter } from "./_emit.ts";
 import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
 import { storeInspector } from "./_lists.ts";
+import { newerOperations } from "./_newer.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { transacting } from "./_transact.ts";
@@ -94,6 +95,7 @@ function storeOf(core: StoreCore): EventStore {
     retentionMs,
     inspect: storeInspector(core, kept),
     ...leaseOperations(core, kept, emitter),
+    ...newerOperations(core),
     ...eventOperations(core, kept, replay),
     answers: (options) => answers(core, options),
     wake: async (name, value) => await wake(core, wakeOf(name, value)),

@@ -126,7 +126,46 @@ export function waitsForLimit(
   return delayMs > 0 && (putOff?.at ?? -Infinity) < dueAt - delayMs;
 }
 
-/** Forgets which events are handled together with one: nobody has begun with them. */
+/**
+ * Gives an event back whose handler was interrupted by a newer one of its group. The attempt does not count. Its batch is
+ * made anew, out of the same events and the newer ones, once its group has been quiet. But if one of its handlers has
+ * ended meanwhile, the others go on with the same events, and the newer ones wait.
+ *
+ * @param record The record.
+ * @param by The id of the newer event.
+ * @param now The time, milliseconds since the epoch.
+ * @returns The record, with the steps that the next run gets.
+ */
+export function interrupted(record: EventRecord, by: string, now: number): EventRecord {
+  const after = released(record, { isBegun: true }, now);
+  if (after.state !== "queued" || record.progress?.length) return after;
+  const { quiet, newer, interrupted: before } = record;
+  const steps = after.steps?.filter((step) =>
+    step.isBegun || (step.keep ?? newer?.steps === "keep")
+  );
+  return {
+    ...planning(unbatched(after), quiet?.waitedMs ?? 0),
+    ...(quiet && { quiet: { ...quiet, since: now, waitedMs: 0, next: undefined } }),
+    ...(steps && { steps }),
+    interrupted: { times: (before?.times ?? 0) + 1, by, at: now },
+  };
+}
+
+/**
+ * Checks whether newer events interrupt the handler of an event: not for ever, and not once a part of it is done, since
+ * the newer ones would miss that part.
+ *
+ * @param record The record of the event.
+ * @returns True if they do.
+ */
+export function canBeInterrupted(
+  { newer, quiet, group, progress, interrupted }: EventRecord,
+): boolean {
+  if (newer?.mode !== "interrupt" || !quiet || !group || progress?.length) return false;
+  return (interrupted?.times ?? 0) < (newer.maxInterrupts ?? 0);
+}
+
+/** Forgets which events are handled together with one: nobody has begun with them, or they begin anew. */
 function unbatched({ batch: _, ...record }: EventRecord): EventRecord {
   return record;
 }

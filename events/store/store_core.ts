@@ -179,6 +179,13 @@ export interface StoreListener {
    * @param id The event's id.
    */
   onCancelRequested?(id: string): void;
+  /**
+   * Called when an event that interrupts others has joined an ordering group through a store of this process, and is not
+   * its first one.
+   *
+   * @param group The key of the group.
+   */
+  onNewer?(group: string): void;
   /** Called with steps to be counted, once they are committed. */
   readonly count?: ((step: CountedStep) => void) | undefined;
 }

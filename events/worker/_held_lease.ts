@@ -121,8 +121,8 @@ export class HeldLease {
   }
 
   /** Aborts the signal. The lease is held as before. */
-  abort(reason: string): void {
-    this.#controller.abort(new Error(reason));
+  abort(reason: string | Error): void {
+    this.#controller.abort(typeof reason === "string" ? new Error(reason) : reason);
   }
 
   /** Aborts the signal because somebody wants the event cancelled. */
@@ -199,9 +199,12 @@ export class HeldLease {
 
   /** Reads the lease with the version that it has now; null if it is lost. */
   async #found(): Promise<Lease | null> {
-    const lease = await this.#store.recover(this.#lease);
-    if (lease) this.#lookForCancel(lease);
-    return lease;
+    const found = await this.#store.recover(this.#lease);
+    if (!found) return null;
+    this.#lookForCancel(found);
+    const { record } = this.#lease;
+    // Newer events that were taken, of which the handler knows nothing because the answer was lost, come next.
+    return record.newer ? { ...found, record: { ...found.record, batch: record.batch } } : found;
   }
 
   #lookForCancel({ record }: Lease): void {

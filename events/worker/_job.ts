@@ -4,8 +4,10 @@ import { lookable } from "../../core/text_of.ts";
 import { type Timeouts, withDeadline } from "../../core/timeouts.ts";
 import type { Attempt, Telemetry } from "../../telemetry/mod.ts";
 import type { EventRecord, Lease } from "../store/mod.ts";
-import { hasBegun } from "../store/settlement.ts";
+import { canBeInterrupted, hasBegun } from "../store/settlement.ts";
 import { HeldLease } from "./_held_lease.ts";
+import { loadMembers } from "./_members.ts";
+import { Watch, type Watches } from "./_newer.ts";
 import { type EventLog, Settlement, type SettlementParts } from "./_settlement.ts";
 import type { Turns } from "./_turns.ts";
 import type { Versions } from "./_versions.ts";
@@ -39,6 +41,10 @@ export interface JobParts extends SettlementParts {
   readonly limits: Timeouts;
   /** Turns in which handlers start. */
   readonly turns: Turns;
+  /** Lists the worker's handlers of an event. */
+  readonly handlersOf: (event: EventRecord) => readonly unknown[];
+  /** The watches over the groups of the handlers that newer events interrupt. */
+  readonly watches: Watches;
 }
 
 /** Places that a job reports to while it runs. */
@@ -51,19 +57,18 @@ export interface JobListener {
   onLateEnd(job: Job): void;
 }
 
-/** Number of payloads of a batch that are read at a time. */
-const LOADED_AT_ONCE = 10;
-
 /**
  * The run of one leased event, in steps: put it off if its processes keep dying, load its payload, call
  * the handler, settle it by how the handler ended. Meanwhile its lease is renewed.
  *
- * Four things can happen to it on the way. If the lease is lost, the event is another worker's: the
+ * Five things can happen to it on the way. If the lease is lost, the event is another worker's: the
  * handler's signal is aborted and nothing is settled. If somebody asks to cancel the event, the signal is
  * aborted too, but the lease is kept until the handler has ended, so that nothing of the same ordering
  * key starts beside it; then the store settles the event as cancelled, whatever it is asked for. If the
  * worker stops, the signal is aborted, and a handler that throws because of that has its event released.
  * A handler that has put its event off has ended by itself, so that counts even then.
+ * If a newer event of its group interrupts it, the signal is aborted, and a handler that throws because of that has its
+ * event put back, to be handled together with the newer one.
  * If the handler reaches its time limit, the signal is aborted and another event gets its place; the
  * lease is kept, and how the handler ends decides, however late that is.
  */
@@ -93,6 +98,8 @@ export class Job implements EventLog {
   #failure: { readonly error: unknown } | undefined;
   /** The places under the limits of its handlers, if there are any. */
   #places: Places | undefined;
+  /** The watch over its group, if newer events interrupt its handler. */
+  #watch: Watch | undefined;
 
   /**
    * Creates a job that waits for its run.
@@ -213,6 +220,7 @@ export class Job implements EventLog {
     this.#body = this.#payload = undefined;
     this.#tookMs = this.#durationMs;
     this.#handlerEnded = true;
+    this.#watch?.end();
     this.#places?.leaveAll();
     this.#attempt?.handlerEnded();
     if (this.#limit?.isReached) listener.onLateEnd(this);
@@ -252,6 +260,7 @@ export class Job implements EventLog {
   // Steps 2 and 3: load and handle.
 
   async #callHandler(): Promise<void> {
+    if (this.#lease.record.newer) await this.#beginWatch();
     const { store, leaseMs } = this.#parts;
     const { lease, record } = this.#lease;
     const body = this.#body ?? await withDeadline(store.load(lease), leaseMs);
@@ -270,6 +279,12 @@ export class Job implements EventLog {
       if (!(error instanceof NoHandler) || error.isStrict || isBegun) throw error;
       this.#isIgnored = true;
     }
+  }
+
+  async #beginWatch(): Promise<void> {
+    if (!canBeInterrupted(this.#lease.record)) return;
+    this.#watch = new Watch(this.#parts, this.#lease, () => this.#run?.isPartlyDone ?? false);
+    await this.#watch.begin();
   }
 
   #startHandler(event: WebhookEvent): Promise<void> | undefined {
@@ -294,15 +309,7 @@ export class Job implements EventLog {
     const { store, leaseMs } = this.#parts;
     const { lease, record } = this.#lease;
     this.#members = await withDeadline(store.members(lease), leaseMs);
-    const events = [first];
-    for (let from = 0; from < this.#members.length; from += LOADED_AT_ONCE) {
-      const some = this.#members.slice(from, from + LOADED_AT_ONCE).map(async (member) => {
-        const body = await withDeadline(store.load({ record: member }), leaseMs);
-        return toEvent({ ...member, attempt: record.attempt }, body);
-      });
-      events.push(...await Promise.all(some));
-    }
-    return toBatch(events);
+    return toBatch([first, ...await loadMembers(this.#parts, this.#members, record.attempt)]);
   }
 
   readonly #log: LogSink = (record) =>
@@ -326,6 +333,7 @@ export class Job implements EventLog {
       failure: this.#failure,
       isIgnored: this.#isIgnored,
       isStopped: this.#stopping && !this.#limit?.isReached,
+      interruption: this.#watch?.reason,
     });
     this.#attempt?.settled(this.#settlement.outcome, this.#settlement.failure);
   }
@@ -336,7 +344,7 @@ export class Job implements EventLog {
   reportEnd(level: LogLevel, message: string, fields?: object): void {
     const { record } = this.#lease;
     this.#write(level, message, record, fields);
-    for (const member of this.#members) {
+    for (const member of [...this.#members, ...this.#run?.taken ?? []]) {
       this.#write(level, message, member, { handledWith: record.id });
     }
   }

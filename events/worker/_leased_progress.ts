@@ -75,6 +75,22 @@ export class LeasedProgress {
     return this.#inTurn(() => this.#note(part));
   }
 
+  /** Takes the newer events of its group into the batch of the event. */
+  takeNewer(
+    handlersOf: (event: EventRecord) => readonly unknown[],
+  ): Promise<readonly EventRecord[]> {
+    return this.#inTurn(async () => {
+      await this.#resolve();
+      let newer: readonly EventRecord[] = [];
+      await this.#change("take newer events", async (lease) => {
+        const taken = await this.#store.takeNewer(lease, handlersOf);
+        if (taken) ({ newer } = taken);
+        return taken && taken.lease;
+      });
+      return newer;
+    });
+  }
+
   /** Finds a step that an earlier attempt has stored or begun. */
   step(name: string): EventStep | undefined {
     return stepOf(this.#lease.record, name);

@@ -8,10 +8,12 @@ import { type EventStore, type Lease, WaitRefusedError } from "../store/mod.ts";
 import { canBePutOff, isCancelRequested } from "../store/settlement.ts";
 import type { Wait } from "../store/waits.ts";
 import type { HeldLease } from "./_held_lease.ts";
+import { comesOf } from "./_newer.ts";
 import {
   FailedAndPutOff,
   GiveUpError,
   HandledElsewhere,
+  type NewerEventError,
   PutOffUnbegun,
   RetryLaterError,
 } from "./event.ts";
@@ -26,6 +28,9 @@ const MIN_PUT_OFF_MS = 100;
 
 /** First and longest pause between tries to settle an event. */
 const SETTLE_PAUSES_MS = [200, 2_000] as const;
+
+/** Outcomes of attempts that have not failed, although their handlers have thrown. */
+const UNFAILED: ReadonlySet<AttemptOutcome> = new Set(["put_off", "parked", "interrupted"]);
 
 /** Settings of settlements. */
 export interface SettlementParts {
@@ -49,6 +54,8 @@ interface HandlerEnd {
   readonly isIgnored: boolean;
   /** Set if it failed because the worker stops: then the event is released. */
   readonly isStopped: boolean;
+  /** The reason with which a newer event has aborted its signal, if one has. */
+  readonly interruption: NewerEventError | undefined;
 }
 
 /** The lines that are logged about an event. */
@@ -102,8 +109,7 @@ export class Settlement {
 
   /** Reason why the attempt failed: handler or commit. Waiting is not failing. */
   get failure(): { readonly error: unknown } | undefined {
-    const hasNone = this.#outcome === "put_off" || this.#outcome === "parked";
-    return hasNone ? undefined : this.#failure;
+    return UNFAILED.has(this.#outcome) ? undefined : this.#failure;
   }
 
   // Before the handler: an event whose processes keep dying waits, and is given up, as if it had thrown.
@@ -244,7 +250,8 @@ export class Settlement {
   }
 
   /** Finds the way for an event whose handler failed: it is put off, released, tried again later, or dead. */
-  #failed(error: unknown, { isStopped, run }: HandlerEnd): Way {
+  #failed(error: unknown, { isStopped, run, interruption }: HandlerEnd): Way {
+    if (interruption && comesOf(error, interruption)) return this.#interrupted(interruption);
     if (error instanceof HandledElsewhere) return this.#putOff(error, error.afterMs);
     const afterMs = this.#putOffMs(error);
     if (afterMs !== undefined && error instanceof RetryLaterError) {
@@ -258,6 +265,15 @@ export class Settlement {
       outcome: "dead",
       settle: (lease) => this.#bury(lease, error),
       report: () => this.#log.reportEnd("warn", "event given up, now dead", { error }),
+    };
+  }
+
+  /** The way for an event that is handled anew, together with a newer one. */
+  #interrupted({ eventId: newerEventId }: NewerEventError): Way {
+    return {
+      outcome: "interrupted",
+      settle: (lease) => this.#parts.store.interrupt(lease, newerEventId),
+      report: () => this.#log.report("info", "handler interrupted", { newerEventId }),
     };
   }
 

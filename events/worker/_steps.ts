@@ -22,7 +22,7 @@ interface StepRun {
   readonly limits: { readonly signal: AbortSignal };
   runStep(call: () => unknown): Promise<void>;
   stepContext(): StepContext;
-  noteStep(json: string | undefined): Promise<void>;
+  noteStep(json: string | undefined, keep: boolean | undefined): Promise<void>;
 }
 
 /** Finding about a step that has begun in an earlier attempt. */
@@ -80,13 +80,13 @@ async function lookFor<T>(
 
 /** Stores the result of a step, and what the step has added. */
 async function stored<T>(
-  { name }: Step<T>,
+  { name, options: { keep } = {} }: Step<T>,
   value: unknown,
   run: StepRun,
 ): Promise<T> {
   const json = jsonOf(name, value);
   try {
-    await run.noteStep(json);
+    await run.noteStep(json, keep);
   } catch (error) {
     // It would be paid for in vain again.
     throw error instanceof NoRoomError ? new GiveUpError(error.message, { cause: error }) : error;

@@ -192,6 +192,20 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> extends StepCo
    */
   waitFor<TValue = unknown>(name: string, options?: WaitOptions): Promise<WaitResult<TValue>>;
   /**
+   * Takes the newer events of the ordering group that have come while the handler runs, if the group has
+   * `newer: "steer"` ({@linkcode NewerOptions}): an agent calls it between two turns. They become part of the event's
+   * `batch`, which is committed before this returns. So each further attempt has them in its `batch` from the beginning,
+   * and they are settled with the event. What is not taken comes next. A batch has up to 100 events and 8 MB of payloads.
+   *
+   * If there are several handlers for the event none can take others, which the rest would miss.
+   *
+   * @returns The events, in the order received; none if nothing has come. That takes one read.
+   * @throws {TypeError} If the group has another rule, the event has several handlers, or the handler has ended.
+   * @throws {Error} If the event was cancelled or lost to another worker, or the store does not answer: then the next
+   * attempt has the events if they were taken.
+   */
+  takeNewer(): Promise<WebhookEvent[]>;
+  /**
    * The store as routes have it, for what does not wait for the handler's end: it reads other events, and emits, wakes
    * and cancels at once. All of that stays so if this handler fails, and happens again in its next attempt. For what
    * belongs to this event, use `emit` and `wake` of the context.
@@ -251,7 +265,8 @@ export type WaitResult<TValue = unknown> =
 export type EventHandler<TPayload = JsonObject, TContext extends HandlerContext = HandlerContext> =
   (
     event: WebhookEvent<TPayload>,
-    context: TContext,
+    // What it takes has the payload of its events.
+    context: TContext & { takeNewer(): Promise<WebhookEvent<TPayload>[]> },
   ) => unknown;
 
 /** Key of a {@linkcode DescribedHandler}. */
@@ -351,6 +366,30 @@ export class RetryLaterError extends Error {
     const { afterMs, cause } = options;
     super(reason, cause === undefined ? undefined : { cause });
     this.afterMs = afterMs;
+  }
+}
+
+/**
+ * Reason for which the `signal` of a handler is aborted because a newer event of its ordering group has come
+ * ({@linkcode NewerOptions}). A handler that ends by it, or by an error that has it as its cause, runs anew with the newer
+ * event in its batch, and no attempt is counted. So let it pass: `signal.throwIfAborted()` throws it, and so does `fetch`.
+ *
+ * @category Flows
+ */
+export class NewerEventError extends Error {
+  /** The class's name. */
+  override readonly name = "NewerEventError";
+  /** The id of the newer event. */
+  readonly eventId: string;
+
+  /**
+   * Creates the error.
+   *
+   * @param eventId The id of the newer event.
+   */
+  constructor(eventId: string) {
+    super(`The event ${met(eventId)} is newer`);
+    this.eventId = eventId;
   }
 }
 

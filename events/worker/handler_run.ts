@@ -6,6 +6,7 @@ import { type CellChange, NoTurnError, type SettlementRoom } from "../store/engi
 import type {
   CommitEffects,
   EmitOptions,
+  EventRecord,
   EventStore,
   HandledPart,
   OwnEvents,
@@ -24,6 +25,7 @@ import {
 import type { HeldLease } from "./_held_lease.ts";
 import type { Places } from "./concurrency_limit.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
+import { loadMembers } from "./_members.ts";
 import { canBeKept, takeStep } from "./_steps.ts";
 import {
   type EventHandler,
@@ -55,6 +57,7 @@ const STEP = new AsyncLocalStorage<HandlerRun>();
 interface RunParts {
   readonly store: EventStore;
   readonly leaseMs: number;
+  readonly handlersOf: (event: EventRecord) => readonly unknown[];
 }
 
 /** Members of a context that are the same for all handlers of an event. */
@@ -104,6 +107,12 @@ export class HandlerRun {
   /** The waits and steps so far, its own and of runs within it, awaited or not. */
   #calls: Promise<unknown> | undefined;
   #hasEnded = false;
+  #isPartlyDone = false;
+  /** Set if it is the run of one of several handlers, whether these are done or not. */
+  isAmongOthers = false;
+  #taken: readonly EventRecord[] | undefined;
+  /** Set if newer events were taken that the handler could not be given. */
+  #untold: { readonly error: unknown } | undefined;
 
   /**
    * Creates a run.
@@ -133,6 +142,21 @@ export class HandlerRun {
     return new HandlerRun(this.#parts, this.#lease, limits, key, this);
   }
 
+  /** True once one of several handlers that run side by side has ended, here or in a run within this one. */
+  get isPartlyDone(): boolean {
+    return this.#isPartlyDone;
+  }
+
+  /** The newer events that the handler has taken. */
+  get taken(): readonly EventRecord[] {
+    return this.#root.#taken ?? [];
+  }
+
+  /** Notes that one of several handlers has ended. */
+  notePartEnded(): void {
+    for (const run of this.#withAround()) run.#isPartlyDone = true;
+  }
+
   /**
    * Calls a handler with its context, see {@linkcode HandlerRun.run}.
    *
@@ -157,6 +181,7 @@ export class HandlerRun {
       answer: async (name, value) => await this.#tracked(this.#answer(name, value)),
       sleep: async (name, ms) => void await this.#tracked(this.#sleep(name, ms)),
       cancel: around.store.cancel,
+      takeNewer: async () => await this.#tracked(this.#takeNewer()),
     };
     return context;
   }
@@ -231,6 +256,7 @@ export class HandlerRun {
     if (this.#calls) await this.#callsEnded();
     this.#hasEnded = true;
     if (this.#parked) throw this.#parked;
+    failure ??= this.#root.#untold;
     if (failure) throw failure.error;
     // Until it is known what was noted, the rest cannot be committed once and only once.
     const resolving = this.#root.#shared?.resolved();
@@ -258,8 +284,8 @@ export class HandlerRun {
   }
 
   /** Stores the result of the step that this run is of, in a commit with what it has added. */
-  async noteStep(json: string | undefined): Promise<void> {
-    const part = { is: "step", name: this.#name, json } as const;
+  async noteStep(json: string | undefined, keep: boolean | undefined): Promise<void> {
+    const part = { is: "step", name: this.#name, json, keep } as const;
     try {
       await this.#noteInTurn(part);
     } catch (error) {
@@ -421,6 +447,31 @@ export class HandlerRun {
       ? await withDeadline(store.members(lease), leaseMs)
       : [];
     return others.every((each) => each.sender?.id === sender?.id) ? sender?.id : undefined;
+  }
+
+  async #takeNewer(): Promise<WebhookEvent[]> {
+    const doing = "take newer events";
+    this.#checkRunning(doing);
+    const { record } = this.#lease;
+    if (record.newer?.mode !== "steer") {
+      throw new TypeError(`Cannot ${doing}: its group must have newer: "steer"`);
+    }
+    if ([...this.#withAround()].some(({ isAmongOthers }) => isAmongOthers)) {
+      throw new TypeError(
+        `Cannot ${doing}: the event has several handlers, and the others would miss them`,
+      );
+    }
+    const newer = await this.#progress.takeNewer(this.#parts.handlersOf);
+    if (newer.length === 0) return [];
+    const root = this.#root;
+    root.#taken = [...this.taken, ...newer];
+    try {
+      return await loadMembers(this.#parts, newer, record.attempt);
+    } catch (error) {
+      // They are in the batch by now: without them, the attempt must not succeed.
+      root.#untold = { error };
+      throw error;
+    }
   }
 
   async #sleep(name: string, ms: number): Promise<void> {

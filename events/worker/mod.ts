@@ -9,6 +9,7 @@ export {
   GiveUpError,
   type HandlerContext,
   type HandlerStore,
+  NewerEventError,
   ParkedError,
   RetryLaterError,
   type WaitResult,

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import {
+  checkBoolean,
   checkFunction,
   checkOptions,
   met,
@@ -116,6 +117,13 @@ export interface StepOptions<T = unknown> {
     | "skip"
     | "fail"
     | undefined;
+  /**
+   * Set if the result stays when a newer event interrupts the handler, or false if it is dropped, whatever the rule of
+   * the group says ({@linkcode InterruptRule}). Keep a message that the next run is to edit.
+   *
+   * @default {undefined} The rule of the group decides.
+   */
+  readonly keep?: boolean | undefined;
 }
 
 /**
@@ -195,7 +203,10 @@ export function checkStep(name: unknown, fn: unknown, options: object | undefine
   checkStepName("take the step", name);
   const doing = `take the step ${met(name)}`;
   checkFunction(doing, "fn", fn);
-  checkOptions<StepOptions>(doing, options === undefined ? {} : options, { unknown: checkUnknown });
+  checkOptions<StepOptions>(doing, options === undefined ? {} : options, {
+    unknown: checkUnknown,
+    keep: checkBoolean,
+  });
 }
 
 /** Checks a wait that only time ends. */

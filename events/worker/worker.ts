@@ -21,6 +21,7 @@ import type { AcceptResult, EventRecord, EventStore, Lease } from "../store/mod.
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { RENEWAL } from "./_held_lease.ts";
 import { JobQueue } from "./_job_queue.ts";
+import { Watches } from "./_newer.ts";
 import { Upkeep } from "./_upkeep.ts";
 import { Versions } from "./_versions.ts";
 import { type EventHandler, type HandlerContext, handlersOf, type HandlerStore } from "./event.ts";
@@ -308,6 +309,7 @@ class StoreWorker implements EventWorker {
     const versions = this.#versions;
     const events = handlerStore(store, leaseMs);
     const plans = new HandlerPlans(handler, options.retry);
+    const watches = new Watches(timer);
     const parts = {
       ...options,
       store,
@@ -318,13 +320,18 @@ class StoreWorker implements EventWorker {
       settling,
       renewals,
       limits,
+      handlersOf: this.#handlersOf,
+      watches,
     };
     this.#queue = new JobQueue(parts, concurrency, owner, wake, options.onStuck);
     const { reserve, cancel } = this.#queue;
     const count = telemetry?.countStep.bind(telemetry);
     this.#upkeep = new Upkeep({ store, leaseMs, log, signal, count, wake });
     const onDueLater = (time: number) => this.#lookAt(time);
-    const listening = store.listen({ wake, onDueLater, reserve, onCancelRequested: cancel, count });
+    const { onNewer } = watches;
+    const listening = store.listen({
+      ...{ wake, onDueLater, reserve, onCancelRequested: cancel, onNewer, count },
+    });
     listening.catch((error) => writeLog(log, "error", "notifier failed", { error }));
     this.noted = this.#versions.begin();
     this.#loop = this.#run();

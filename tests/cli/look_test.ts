@@ -159,6 +159,19 @@ testCli("events cancel refuses the id of two intakes' deliveries", async ({ cli,
   assertEquals((await cli("cancel", "forge:7")).out, ["1 cancelled"]);
 });
 
+testCli("events list tells how often an event was interrupted, and by which", async (sut) => {
+  const { cli, store } = sut;
+  const rule = { newer: "interrupt", interrupt: { steps: "drop" } } as const;
+  for (const id of ["a", "b"]) await store.accept({ ...delivery(id, "{}", "key"), ...rule });
+  const last = async () => (await cli("list")).out.map((line) => line.split("  ").at(-1));
+  for (const how of ["once by b", "2 times, last by b"]) {
+    assertEquals(await store.interrupt(await claimOne(store), "b"), true);
+    assertEquals((await last())[0], `waits until it is quiet, interrupted ${how}`);
+  }
+  const { by } = JSON.parse((await cli("show", "a")).out.join("\n")).interrupted;
+  assertEquals(by, "b");
+});
+
 testCli("events list tells which events wait for, or are handled with, others", async (sut) => {
   const { cli, store } = sut;
   const quiet = (id: string, quietMs: number) =>

@@ -234,6 +234,20 @@ Deno.test("the page of a delivery says that its handler has put it off", async (
   assertStringIncludes(html, "First attempt");
 });
 
+Deno.test("the page of a delivery says by what its handler was interrupted", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const rule = { orderingKey: "k", newer: "interrupt", interrupt: { steps: "drop" } } as const;
+  const [first, second] = [
+    await store.accept(delivery("1", rule)),
+    await store.accept(delivery("2", rule)),
+  ];
+  assert(await store.interrupt(await claim(store), second.id));
+  const html = await page(board, `/delivery?id=${first.id}`);
+  assertMatch(html, /Interrupted<\/b>.*without counting/s);
+  assertStringIncludes(html, "a newer event");
+});
+
 Deno.test("pages say which deliveries are handled together, and that all are cancelled", async () => {
   await using board = await openBoard();
   const { store } = board;

@@ -48,12 +48,15 @@ function answerTo(call: ApiCall, comments: object[]): Response | undefined {
   return Response.json(comment, { status: 201 });
 }
 
-async function deliver(test: TestBot, action: string): Promise<string | undefined> {
-  const pull_request = { title: "Faster", updated_at: "2026-01-01T00:00:00Z" };
+/** A pull request with a commit. */
+function pullRequest(action: string, sha = "a1") {
+  const pull_request = { title: "Faster", updated_at: "2026-01-01T00:00:00Z", head: { sha } };
   const repository = { id: 1, full_name: "octo/app", name: "app", owner: { login: "octo" } };
-  const payload = { action, number: 7, pull_request, repository };
-  const delivery = forgeDelivery("pull_request", payload);
-  const { event } = await test.deliver(delivery, { expectFailure: true });
+  return forgeDelivery("pull_request", { action, number: 7, pull_request, repository });
+}
+
+async function deliver(test: TestBot, action: string): Promise<string | undefined> {
+  const { event } = await test.deliver(pullRequest(action), { expectFailure: true });
   await test.advance(2_000);
   return (await test.store.get(event!.id))?.outcome ?? undefined;
 }
@@ -89,5 +92,33 @@ testWith(
   async () => {
     const { state, calls } = await reviewed("opened", "POST /chat");
     assertEquals([state, calls], ["handled", [...ALL, "POST /labels", "POST /chat"]]);
+  },
+);
+
+testWith(
+  ["net"],
+  "examples/reviewer_bot.ts comments once if a push comes during the model's call",
+  async () => {
+    const comments: { body: string }[] = [];
+    let sha = "a1";
+    await using api = startStandIn((call) => {
+      const name = nameOf(call);
+      if (name === "GET /pulls/7") return new Response(`diff of ${sha}`);
+      // The model never answers for the first commit.
+      if (name === "POST /model" && sha === "a1") return new Response(new ReadableStream());
+      return answerTo(call, comments);
+    });
+    const env = {
+      ...{ GITHUB_TOKEN: "t", GITHUB_API_URL: api.url, MODEL: "small", MODEL_KEY: "k" },
+      ...{ MODEL_URL: `${api.url}/model`, CHAT_URL: `${api.url}/chat` },
+    };
+    await using test = await startTestBot(bot, { env });
+    const opened = test.deliver(pullRequest("opened"));
+    await api.until(2);
+    sha = "b2";
+    await Promise.all([test.deliver(pullRequest("synchronize", sha)), opened]);
+    assertEquals(comments.map(({ body }) => body.includes("diff of b2")), [true]);
+    const [first] = await Array.fromAsync(test.store.list());
+    assertEquals(first?.state === "done" && first.interrupted?.times, 1);
   },
 );

@@ -27,15 +27,21 @@ const PROCESSES = 2;
 export class Herd implements AsyncDisposable {
   readonly #server: Deno.HttpServer<Deno.NetAddr>;
   readonly #options: Omit<StepWorkerOptions, "service">;
+  readonly #script: URL;
   readonly #running = new Map<number, RunningApp>();
   readonly #ending: PromiseLike<unknown>[] = [];
   /** The ids of the processes that were killed. */
   readonly killed = new Set<number>();
   #isOver = false;
 
-  /** Starts the service and the processes. */
-  constructor(options: Omit<StepWorkerOptions, "service">, answer: Answer) {
+  /** Starts the service and the processes, which run a script beside this one. */
+  constructor(
+    options: Omit<StepWorkerOptions, "service">,
+    answer: Answer,
+    script = "./_step_worker.ts",
+  ) {
     this.#options = options;
+    this.#script = new URL(script, import.meta.url);
     const serve = { hostname: "127.0.0.1", port: 0, onListen: () => {} };
     this.#server = Deno.serve(serve, async (request) => {
       const path = new URL(request.url).pathname.slice(1);
@@ -72,8 +78,7 @@ export class Herd implements AsyncDisposable {
   #start(): void {
     const { port } = this.#server.addr;
     const options = { ...this.#options, service: `http://127.0.0.1:${port}` };
-    const script = new URL("./_step_worker.ts", import.meta.url);
-    const app = startApp({ script, args: [JSON.stringify(options)] });
+    const app = startApp({ script: this.#script, args: [JSON.stringify(options)] });
     app.url.catch(() => {});
     this.#running.set(app.process.pid, app);
   }

@@ -9,6 +9,9 @@ const NOTIFY_MS = 50;
 /** Time between two looks at the schedule while nothing can be heard, in milliseconds. */
 const POLL_MS = 1_000;
 
+/** Time in which a transaction of the user's is expected to be committed, in milliseconds. */
+const EXPECTED_MS = 60_000;
+
 /** Pause before another try to listen, in milliseconds: without a connection, and if nothing is heard on it. */
 const [CONNECT_PAUSE_MS, DEAF_PAUSE_MS] = [1_000, 60_000] as const;
 
@@ -58,6 +61,8 @@ export class WakeUps {
   #hasWarned = false;
   #isToNotify = false;
   #notifying: ReturnType<typeof setTimeout> | undefined;
+  #expecting: ReturnType<typeof setInterval> | undefined;
+  #expectedUntil = 0;
 
   private constructor(pool: Pool, options: WakeUpsOptions) {
     this.#pool = pool;
@@ -82,8 +87,21 @@ export class WakeUps {
     if (this.#notifying === undefined) this.#notify();
   }
 
+  /** Wakes the workers of this process once a second for a while: somebody else commits what none is notified of. */
+  expect(): void {
+    this.#expectedUntil = performance.now() + EXPECTED_MS;
+    this.#expecting ??= setInterval(() => {
+      if (performance.now() > this.#expectedUntil) {
+        clearInterval(this.#expecting);
+        this.#expecting = undefined;
+      }
+      this.#wakeAll();
+    }, POLL_MS);
+  }
+
   /** Ends all of it. */
   async close(): Promise<void> {
+    clearInterval(this.#expecting);
     this.#closing.abort();
     this.#next?.resolve(false);
     clearTimeout(this.#notifying);

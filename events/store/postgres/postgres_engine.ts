@@ -62,7 +62,11 @@ export function openPostgresEngine(
     now,
     apply: (change) => commits.apply(change),
     transact: (make) => commits.transact(make),
-    insertIn: (tx, puts) => commits.insertIn(tx, puts),
+    async insertIn(tx, puts) {
+      const written = await commits.insertIn(tx, puts);
+      wakeUps?.expect();
+      return written;
+    },
     get: (events) => reads.get(events),
     ids: (options) => reads.ids(options),
     due: (options) => reads.due(options),

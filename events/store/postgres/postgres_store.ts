@@ -272,7 +272,7 @@ async function openAt(
   } catch (error) {
     // Some versions of Deno say that the connection was refused.
     if (mayConnect(settings)) throw error;
-    throw Object.assign(new Error(NOT_ALLOWED, { cause: error }), { code: "EPERM" });
+    throw Object.assign(new Error(NOT_ALLOWED, { cause: error }), { code: NO_PERMISSION });
   }
 }
 
@@ -282,6 +282,9 @@ function mayConnect({ host, port }: PgSettings): boolean {
   const name = host.includes(":") ? `[${host}]` : host;
   return Deno.permissions.querySync({ name: "net", host: `${name}:${port}` }).state === "granted";
 }
+
+/** Code of Node for what a program may not do. */
+const NO_PERMISSION = "EPERM";
 
 const NOT_ALLOWED = "this program may not connect there: allow it, with --allow-net=HOST:PORT";
 
@@ -303,7 +306,7 @@ const REASONS: Readonly<Record<string, string>> = {
     "`events migrate --print` prints:",
   ECONNREFUSED: "nothing listens there",
   ENOTFOUND: "there is no host of that name",
-  EPERM: NOT_ALLOWED,
+  [NO_PERMISSION]: NOT_ALLOWED,
 };
 
 /** Words of several versions of Deno about a certificate that nobody has vouched for. */

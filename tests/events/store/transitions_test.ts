@@ -226,6 +226,40 @@ Deno.test("redelivered() keeps the progress of the dead event, and nothing else"
   assertEquals(again.attempts, []);
 });
 
+const heard = accepted(
+  { ...delivery("d1"), newer: "interrupt", interrupt: { steps: "drop" } },
+  "d1",
+  PAYLOAD,
+  1_000,
+);
+
+Deno.test("accepted() notes the rule for newer events, and that its event interrupts", () => {
+  assertState(heard, "queued");
+  assertEquals(heard.newer, { mode: "interrupt", steps: "drop", maxInterrupts: 10 });
+  assertEquals([heard.interrupts, heard.quiet?.quietMs, heard.quiet?.together], [true, 0, "all"]);
+  const steered = accepted({ ...delivery("d1"), newer: "steer" }, "d1", PAYLOAD, 1_000);
+  assertEquals([steered.newer, steered.interrupts], [{ mode: "steer" }, undefined]);
+});
+
+Deno.test("accepted() notes nothing of newer events that wait", () => {
+  const plain = JSON.parse(JSON.stringify(accepted(delivery("d1"), "d1", PAYLOAD, 1_000)));
+  const waits = accepted({ ...delivery("d1"), newer: "wait" }, "d1", PAYLOAD, 1_000);
+  assertEquals(JSON.parse(JSON.stringify(waits)), plain);
+  assert(!("newer" in plain) && !("interrupts" in plain) && !("quiet" in plain));
+});
+
+Deno.test("an event that comes back interrupts no other one, and can be interrupted", () => {
+  const dead = buried(leased(heard, { owner: "me", leaseMs: 500 }, 2_000), "no", 3_000);
+  const again = replayed({ ...dead, interrupted: { times: 3, by: "d2", at: 2_500 } }, 5_000);
+  assertEquals([again.interrupts, again.interrupted, again.newer], [
+    undefined,
+    undefined,
+    heard.newer,
+  ]);
+  assertEquals(imported(heard, PAYLOAD, 5_000).interrupts, undefined);
+  assertEquals(redelivered(heard, dead).interrupts, true);
+});
+
 Deno.test("rescheduled() has an event wait for its planned delay from now on", () => {
   const retriedAhead = retried(running, 700, "no", 1e9);
   assertEquals(rescheduled(retriedAhead, 4_000).dueAt, 4_700);

@@ -7,8 +7,10 @@ import {
   type EventStore,
   type EventWorker,
   type HandlerContext,
+  NewerEventError,
   RetryLaterError,
   startWorker,
+  type WebhookEvent,
 } from "../../../events/mod.ts";
 import { enqueueDelivery } from "../../../webhook/mod.ts";
 import { COUNTING, type Effect, type Part } from "./_aftermath.ts";
@@ -81,6 +83,8 @@ export interface WorldOptions {
   readonly isCounting?: boolean;
   /** Share of the handlings that note parts, from 0 to 1; none if undefined. */
   readonly partRate?: number;
+  /** What newer events of a key do while its handler runs. Only if the events of a key are handled together. */
+  readonly newer?: "interrupt" | "steer" | undefined;
   /** Set if the handler has a limit: of the events that a worker takes at once, all but one wait. */
   readonly isLimited?: boolean;
 }
@@ -121,6 +125,8 @@ export class World implements AsyncDisposable {
   readonly #options: WorldOptions;
   #deliveries = 0;
   #total = 0;
+  /** Number of newer events that handlers have taken, and of the times that others were interrupted. */
+  heard = 0;
 
   private constructor(simulation: Simulation, place: SimulatedPlace, options: WorldOptions) {
     this.simulation = simulation;
@@ -228,6 +234,13 @@ export class World implements AsyncDisposable {
     assertEquals((await store.state<number>(...OUTSIDE)).value ?? 0, this.#total);
   }
 
+  /** Counts how often the events of a store were interrupted. */
+  async countHeard(store: EventStore): Promise<void> {
+    for await (const event of store.list()) {
+      if (event.state !== "unreadable") this.heard += event.interrupted?.times ?? 0;
+    }
+  }
+
   /** The filter for one event. Those that are handled together are of one type. */
   #only(id: string): EventFilter {
     return this.#options.isQuiet ? { ids: [id] } : { type: id };
@@ -282,14 +295,10 @@ export class World implements AsyncDisposable {
       for (const { payload: { child } } of batch) settleWith(effects.add(`children/${child}`, 1));
     } else {
       const children = this.#emitAny(number, context);
-      for (const [i, { id, payload }] of batch.entries()) {
-        const { key, delivery } = payload as unknown as Effect;
-        const more = i > 0 ? { isMember: true } : children.length > 0 ? { children } : {};
-        const effect: Effect = { id, key, delivery, ...more };
-        settleWith(effects.set(`effects/${number}/${i}`, JSON.stringify(effect)));
-      }
+      this.#leave(number, context, batch, children);
     }
     const { handlerMs, failureRate, putOffRate, waitRate = 0, isCounting } = this.#options;
+    const { newer } = this.#options;
     if (typeof waitMs === "number") {
       await this.#wait(id, `${id}:${delivery}`, waitMs, context)
         .then(() => signal.throwIfAborted()).catch(failed);
@@ -302,8 +311,15 @@ export class World implements AsyncDisposable {
     const ms = isLong ? LEASE_MS * 2 : simulation.random() * handlerMs;
     const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve));
     await Promise.race([later(ms), aborted]);
+    // Some handlers return in spite of it.
+    if (signal.reason instanceof NewerEventError && simulation.random() < 0.7) {
+      failed(signal.reason);
+    }
+    const taken = newer === "steer" && platform !== "events" && batch[0]!.payload.key !== undefined
+      ? await this.#takeNewer(number, batch.length, context).catch(failed)
+      : 0;
     const counted = isCounting && platform !== "events"
-      ? count(context.state, batch.length, handling.key).then(
+      ? count(context.state, batch.length + taken, handling.key).then(
         () => undefined,
         (error) => error,
       )
@@ -319,6 +335,36 @@ export class World implements AsyncDisposable {
     if (putOffRate === 0 || simulation.random() >= putOffRate) return;
     throw new RetryLaterError("Later", { afterMs: simulation.random() * MAX_PUT_OFF_MS });
   };
+
+  /** Leaves an effect beside the store for each of some events of a batch. */
+  #leave(
+    handling: number,
+    { settleWith }: HandlerContext,
+    events: readonly WebhookEvent[],
+    children: readonly string[],
+    from = 0,
+  ): void {
+    for (const [at, { id, payload }] of events.entries()) {
+      const i = from + at;
+      const { key, delivery } = payload as unknown as Effect;
+      const more = i > 0 ? { isMember: true } : children.length > 0 ? { children } : {};
+      const effect: Effect = { id, key, delivery, ...more };
+      settleWith(this.place.effects.set(`effects/${handling}/${i}`, JSON.stringify(effect)));
+    }
+  }
+
+  /** Takes newer events, perhaps several times, each with an effect. Returns their number. */
+  async #takeNewer(handling: number, from: number, context: HandlerContext): Promise<number> {
+    let count = 0;
+    while (this.simulation.random() < 0.6) {
+      const newer = await context.takeNewer();
+      this.#leave(handling, context, newer, [], from + count);
+      count += newer.length;
+      this.heard += newer.length;
+      await later(this.simulation.random() * 20);
+    }
+    return count;
+  }
 
   /** Decides whether a handler notes parts: not that of an event which was emitted. */
   #notesParts(platform: string): boolean {
@@ -369,6 +415,16 @@ export class World implements AsyncDisposable {
     const waitMs = waits ? 1 + Math.floor(this.simulation.random() * MAX_WAIT_MS) : undefined;
     const text = JSON.stringify({ key, delivery: number, padding, waitMs });
     const type = isQuiet ? { quietMs: QUIET_MS, maxWaitMs: 4 * QUIET_MS } : { type: id };
-    return { ...delivery(id, text, key), ...type, payload: JSON.parse(text) };
+    const newer = isQuiet && this.#options.newer ? this.#ruleOf(this.#options.newer) : {};
+    return { ...delivery(id, text, key), ...type, ...newer, payload: JSON.parse(text) };
+  }
+
+  /** A rule for newer events, with or without a time of quiet. */
+  #ruleOf(newer: "interrupt" | "steer"): Partial<Delivery> {
+    const { random } = this.simulation;
+    const quiet = random() < 0.5 ? { quietMs: 0, maxWaitMs: 0 } : {};
+    if (newer === "steer") return { newer, ...quiet };
+    const steps = random() < 0.5 ? "keep" : "drop";
+    return { newer, interrupt: { steps }, maxInterrupts: 1 + Math.floor(random() * 9), ...quiet };
   }
 }

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertNotEquals } from "@std/assert";
 import fc from "fast-check";
 import { ON_DENO_2_5 } from "../../_deno_version.ts";
 import { byLength } from "../../_length.ts";
@@ -42,7 +42,10 @@ async function play(world: World, scenario: Scenario): Promise<void> {
   const senders = [sender, workers[1]!, workers[2]!];
   const sending = events.map(async (its) => {
     const { store } = simulation.oneOf(senders);
-    for (const event of its) await world.send(store, event);
+    for (const event of its) {
+      await world.send(store, event);
+      if (scenario.newer) await later(random() * 100);
+    }
   });
   const intervening = (async () => {
     for (let i = 0; i < scenario.interventions; i++) {
@@ -95,12 +98,24 @@ async function play(world: World, scenario: Scenario): Promise<void> {
 
 async function run(engine: EngineUnderTest, scenario: Scenario): Promise<History & Outcome> {
   await using world = await World.open(engine, scenario);
+  return await runIn(world, scenario);
+}
+
+/** Runs a history, and returns the number of newer events that were heard. */
+async function runHeard(engine: EngineUnderTest, scenario: Scenario): Promise<number> {
+  await using world = await World.open(engine, scenario);
+  await runIn(world, scenario);
+  return world.heard;
+}
+
+async function runIn(world: World, scenario: Scenario): Promise<History & Outcome> {
   const { simulation, place, history } = world;
   await simulation.run(play(world, scenario));
   const store = await place.open();
   const completions = await completionsIn(place);
   const [states, handledWith] = [await statesIn(store), await handledWithIn(store)];
   const outcome = { completions, states, handledWith };
+  await world.countHeard(store);
   const isWhole = !scenario.losses;
   assertGuarantees(history, outcome, isWhole);
   await assertChildren(place);
@@ -143,6 +158,9 @@ const RUNS = ON_DENO_2_5 ? byLength(4, 1) : byLength(101, 10);
 
 /** The same for histories in which the handler has a limit. */
 const LIMITED_RUNS = ON_DENO_2_5 ? byLength(2, 1) : byLength(40, 4);
+
+/** The same for histories in which newer events are heard. */
+const HEARD_RUNS = ON_DENO_2_5 ? byLength(2, 1) : byLength(60, 3);
 
 /** In these, an event that was cancelled was handled after all: its commit's answer had been lost. */
 const ONCE_BROKEN: readonly Scenario[] = [
@@ -213,6 +231,28 @@ for (const engine of SIMULATED) {
       await fc.assert(property, { numRuns: LIMITED_RUNS, endOnFailure: true });
     },
   );
+
+  for (const newer of ["interrupt", "steer"] as const) {
+    testWith(
+      engine.shared.needs,
+      `no history breaks the guarantees if newer events ${newer} [${engine.name}]`,
+      async () => {
+        let heard = 0;
+        const property = fc.asyncProperty(scenarios, async (each) => {
+          // So long, and so many, that newer events come meanwhile. What vanishes is for the others to show.
+          const busy = {
+            ...each,
+            handlerMs: 1_500,
+            eventsPerKey: each.eventsPerKey + 8,
+            losses: 0,
+          };
+          heard += await runHeard(engine, { ...busy, isQuiet: true, newer });
+        });
+        await fc.assert(property, { numRuns: HEARD_RUNS, endOnFailure: true });
+        assertNotEquals(heard, 0);
+      },
+    );
+  }
 
   testWith(
     engine.shared.needs,

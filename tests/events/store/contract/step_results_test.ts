@@ -302,18 +302,23 @@ testStore("an event with steps of its own joins no batch", async (sut) => {
 });
 
 testStore(
-  "check() deletes results that no event has, and no others",
+  "check() deletes results that their event has no more, and no others",
   async ({ store, place, damages }) => {
-    const check = () => Array.fromAsync(store.check());
+    const results = async () => {
+      await Array.fromAsync(store.check());
+      return (await place.contents()).results;
+    };
     const lease = await noted(store, [LONG, "1"]);
-    const kept = (await place.contents()).results;
+    const kept = await results();
     await noted(store, [LONG, "2"], "d2");
     await damages.lose("event", "d2");
-    await check();
-    assertEquals((await place.contents()).results, kept);
+    // An import stores results before their event.
+    assertEquals(await results(), 2 * kept);
+    await store.accept(delivery("d2"));
+    assertEquals(await results(), kept);
     assertEquals(await resultsOf(store, lease), [LONG, "1"]);
     const undo = await damages.spoil("event", "d1");
-    await check();
+    assertEquals(await results(), kept);
     await undo();
     assertEquals(await resultsOf(store, lease), [LONG, "1"]);
     assert(await store.complete((await store.recover(lease))!));
@@ -322,3 +327,10 @@ testStore(
   {},
   "damages",
 );
+
+testStore("a hundred results are deleted in the commit that purges their event", async (sut) => {
+  const { place, store } = sut;
+  assert(await store.bury(await noted(store, [LONG, ...new Array(99).fill("1")]), "no"));
+  assertEquals(await store.purge({ ids: ["d1"] }), { changed: 1, left: [] });
+  assertEquals((await place.contents()).results, 0);
+});

@@ -1,11 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
+import { Client } from "pg";
 import type { EventStore } from "../../../../events/mod.ts";
 import { createEventStore } from "../../../../events/store/open_store.ts";
 import { OpenDatabase } from "../../../../events/store/postgres/_open_database.ts";
 import { addressIn } from "../../../../events/store/postgres/_settings.ts";
 import { openPostgresEngine } from "../../../../events/store/postgres/postgres_engine.ts";
 import { testWith } from "../../../_permissions.ts";
-import { delivery, later } from "../_events.ts";
+import { claimOne, delivery, later } from "../_events.ts";
 import { LISTENING, type PostgresPlace } from "../engines/postgres.ts";
 import { poolerPath, sharedPostgres } from "./_server.ts";
 
@@ -61,6 +62,22 @@ async function listenHearing(place: PostgresPlace, listenUrl: string): Promise<L
   await listener.woken();
   return listener;
 }
+
+testListening(
+  "a process looks for what is committed by a client of the user's",
+  async (place, { direct }) => {
+    await using listener = await listenHearing(place, direct);
+    const client = new Client({ connectionString: direct });
+    await client.connect();
+    await client.query("begin");
+    const { id } = await listener.store.emit("jobs", "made", {}, { tx: client });
+    await client.query("commit");
+    await client.end();
+    // Nobody notifies anybody of it.
+    await listener.woken();
+    assertEquals((await claimOne(listener.store)).record.id, id);
+  },
+);
 
 testListening("another process is woken by each change", async (place, { direct }) => {
   await using listener = await listenHearing(place, direct);
