@@ -20,7 +20,7 @@ export interface BatchOptions {
    *
    * Events of another type or action begin the next call. A call gets up to 100 events, and up to 8 MB of payloads.
    *
-   * @default {undefined} Each event is handled by itself.
+   * @default {undefined} Each event is handled by itself, unless newer ones are heard ({@linkcode NewerOptions}): then 0.
    */
   readonly quietMs?: number | undefined;
   /**

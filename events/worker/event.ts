@@ -44,7 +44,7 @@ export interface WebhookEvent<TPayload = JsonObject> {
   readonly body: Uint8Array<ArrayBuffer>;
   /**
    * The events that are handled together, in the order received, each with its own id: this event alone, unless
-   * `groupBy` or `emit` has given it a `quietMs`. Of several, this event is the latest one, with the id of the first.
+   * `groupBy` or `emit` has given it a `quietMs`, or newer ones are heard. Of several, this event is the latest one, with the id of the first.
    */
   readonly batch: readonly WebhookEvent<TPayload>[];
   /** Time at which it was accepted, in milliseconds since the epoch. */

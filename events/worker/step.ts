@@ -29,8 +29,8 @@ const MAX_NAME_LENGTH = 200;
 export interface StepContext<TTx = unknown> {
   /**
    * Aborted when the event is cancelled, when its lease is lost to another worker, when the handler has
-   * reached its time limit, or when the worker stops: the handler should end then. The next event of the
-   * same ordering key waits until it has.
+   * reached its time limit, when a newer event interrupts it ({@linkcode NewerEventError}), or when the worker
+   * stops: the handler should end then. The next event of the same ordering key waits until it has.
    */
   readonly signal: AbortSignal;
   /**
