@@ -78,7 +78,7 @@ export type NewerOptions =
   | {
     /** A newer event aborts the handler. */
     readonly newer: "interrupt";
-    /** What becomes of the steps that the handler has taken by then. There is no default. */
+    /** Fate of the steps that the handler has taken by then. There is no default. */
     readonly interrupt: InterruptRule;
     /**
      * The number of times after which the handler is left to finish, so that a chat that never stops is answered: from 1

@@ -75,7 +75,7 @@ export interface EventSender {
  * @category Event store and worker
  */
 export interface Delivery extends BatchOptions {
-  /** What becomes of the handler of its group that runs, see {@linkcode NewerOptions.newer}. */
+  /** Fate of the handler of its group that runs, see {@linkcode NewerOptions.newer}. */
   readonly newer?: "wait" | "interrupt" | "steer" | undefined;
   /** Fate of the steps of a run that newer events interrupt. Only with `interrupt`. */
   readonly interrupt?: InterruptRule | undefined;

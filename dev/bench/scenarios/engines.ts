@@ -13,7 +13,7 @@ const LOADS: Readonly<Record<string, Load>> = {
   "3,000/s": { perSecond: 3_000 },
 };
 
-/** Without the programs of a Postgres server, it is left out. */
+/** Subjects: Postgres only with the programs of a server. */
 const SUBJECTS = [
   ...[EDGE_BASE, EDGE_BASE_SQLITE],
   ...postgresPath() === undefined ? [] : [EDGE_BASE_POSTGRES],

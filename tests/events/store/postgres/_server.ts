@@ -84,7 +84,7 @@ export async function sharedPostgres(): Promise<ServerUrls> {
 export async function endWithTests(folder: string): Promise<void> {
   await inBackground(
     'while [ -d "$2" ] && kill -0 "$1" 2>/dev/null; do sleep 0.3; done; ' +
-      'kill -QUIT $(head -n 1 "$2"/data/postmaster.pid); kill -TERM $(cat "$2"/pooler.pid); sleep 1; rm -rf "$2"',
+      'kill -QUIT $(head -n 1 "$2"/data/postmaster.pid); kill -TERM $(cat "$2"/pooler.pid); for i in 1 2 3 4 5; do sleep 1; rm -rf "$2" && break; done',
     [String(Deno.pid), folder],
   );
 }
