@@ -42,14 +42,11 @@ const CONNECTIONS = 3;
 /** The clock, which tests turn. The server's stays as it is. */
 const TURNED = () => Date.now();
 
-/** Schemas that earlier tests have left empty. Making one takes five times as long as emptying it. */
-const emptied: string[] = [];
-
 const inSchema = (more: Partial<PlaceKind<PostgresPlace>> = {}): PlaceKind<PostgresPlace> => ({
   name: "schema",
   needs: ["read", "write", "net", "run", "env"],
   missing: postgresPath() === undefined ? POSTGRES_MISSING : undefined,
-  open: async () => await openPlace((await sharedPostgres()).direct, { isReused: true }),
+  open: async () => await openPlace((await sharedPostgres()).direct),
   ...more,
 });
 
@@ -67,7 +64,7 @@ export const LISTENING = inSchema({
   name: "schema, listening",
   async open() {
     const { direct } = await sharedPostgres();
-    return await openPlace(direct, { listenUrl: direct });
+    return await openPlace(direct, direct);
   },
 });
 
@@ -75,8 +72,7 @@ export const LISTENING = inSchema({
 export const POSTGRES: EngineUnderTest<PostgresPlace> = {
   name: "postgres",
   kinds: FULL_LENGTH ? [inSchema(), BY_TWO, POOLED] : [inSchema(), BY_TWO],
-  // What is left of a process that was killed may still write.
-  shared: inSchema({ open: async () => await openPlace((await sharedPostgres()).direct) }),
+  shared: inSchema(),
   wakingKinds: [LISTENING],
   async openAt(text, options) {
     const address: Address = JSON.parse(text);
@@ -146,14 +142,9 @@ function own({ retentionMs, keepPayloads, log }: EventStoreOptions) {
   return { retentionMs, keepPayloads, log };
 }
 
-async function openPlace(
-  url: string,
-  { listenUrl, isReused = false }: { readonly listenUrl?: string; readonly isReused?: boolean } =
-    {},
-): Promise<PostgresPlace> {
+async function openPlace(url: string, listenUrl?: string): Promise<PostgresPlace> {
   // A simulation makes the same UUIDs each time.
-  const fresh = `place_${crypto.getRandomValues(new Uint8Array(16)).toHex()}`;
-  const schema = isReused ? emptied.pop() ?? fresh : fresh;
+  const schema = `place_${crypto.getRandomValues(new Uint8Array(16)).toHex()}`;
   const address: Address = { url, schema, listenUrl };
   const databases: OpenDatabase[] = [];
   const schemas = new Set<string>();
@@ -178,32 +169,10 @@ async function openPlace(
       close();
       await Promise.all(closing);
       await at(address, async (db) => {
-        if (isReused && await empty(db, schema)) {
-          emptied.push(schema);
-          schemas.delete(schema);
-        }
         for (const each of schemas) await db.run(`drop schema "${each}" cascade`);
       });
     },
   };
-}
-
-/** The number of tables of a store, with that of handlers. */
-const TABLES = 6;
-
-/** Empties a schema. Returns false if a test has made something else in it. */
-async function empty(db: Session, schema: string): Promise<boolean> {
-  const [row] = await db.all<{ n: number }>(
-    "select count(*) as n from pg_class where relkind = 'r' and relnamespace = $1::regnamespace",
-    schema,
-  );
-  if (row!.n !== TABLES) return false;
-  const tables = ["event", "ordering_group", "payload", "cell", "effect"];
-  await db.run(
-    `${tables.map((table) => `delete from @${table};`).join(" ")}
-    delete from @layout where name not in ('layout', 'usable_by_layout', 'usable_by_version')`,
-  );
-  return true;
 }
 
 /** Opens a schema for a moment, as another program does. */
