@@ -4,13 +4,13 @@ import { forgeDelivery } from "../_deliveries.ts";
 import { withFolder } from "../_folder.ts";
 import { byLength } from "../_length.ts";
 import { testWith } from "../_permissions.ts";
-import { envOf, STORES } from "../_stores.ts";
+import { envOf, LOCAL_STORES } from "../_stores.ts";
 import { APP_NEEDS, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 
 /** Registers a test of an app, for each engine that its store can have. */
 function testApp(name: string, fn: (app: RunningApp) => Promise<void>): void {
-  for (const engine of Object.keys(STORES)) {
+  for (const engine of Object.keys(LOCAL_STORES)) {
     testWith(APP_NEEDS, `${name} [${engine}]`, () =>
       withFolder(async (folder) => {
         await using app = spawnOwnApp({ engine }, envOf(`${folder}/store.db`));

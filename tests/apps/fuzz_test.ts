@@ -8,7 +8,7 @@ import { foundIn } from "../_canaries.ts";
 import { FORGE_SECRET, MESSENGER_SECRET } from "../_deliveries.ts";
 import { fuzzRuns } from "../_fuzz_runs.ts";
 import { byLength } from "../_length.ts";
-import { envOf, STORES } from "../_stores.ts";
+import { envOf, LOCAL_STORES } from "../_stores.ts";
 import { forgeRequest, type Fuzzed, messengerRequest } from "./_fuzz.ts";
 
 /** 100,000 take a minute and a half: `deno task fuzz`. */
@@ -96,7 +96,7 @@ const APPS = {
 };
 
 for (const [name, { bot, requests }] of Object.entries(APPS)) {
-  for (const [engine, storeOf] of Object.entries(STORES)) {
+  for (const [engine, storeOf] of Object.entries(LOCAL_STORES)) {
     Deno.test(`${name} answers ${RUNS} requests out of nowhere as documented, and stores only what is verified [${engine}]`, async () => {
       await using app = await watch(bot, storeOf());
       await fc.assert(fc.asyncProperty(requests, app.send), { numRuns: RUNS });

@@ -394,7 +394,7 @@ testServer(
     }
     await locking;
     // Five of the store, and five of handlers.
-  assert(most > 0 && most <= 10, `${most} wait`);
+    assert(most > 0 && most <= 10, `${most} wait`);
     assertMatch(reasons(app.records), /canceling statement due to user request/);
     await until(async () => (await app.deliver("later")).status === 200, SOON_MS);
     await assertHandled(server, ["later"]);
