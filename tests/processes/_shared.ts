@@ -1,5 +1,5 @@
 import type { Place, PlaceKind, StoreAddress } from "../events/store/engines/_engine.ts";
-import { ENGINES } from "../events/store/engines/mod.ts";
+import { IN_PROCESSES } from "../events/store/engines/mod.ts";
 import { isGranted, testWith } from "../_permissions.ts";
 
 const NEEDS = ["net", "read", "write", "run", "env"] as const;
@@ -32,7 +32,7 @@ export function testShared(
   fn: (store: SharedStore) => Promise<void>,
   { isRemoteToo = false, isOf = () => true, missing = () => undefined }: SharedOptions = {},
 ): void {
-  for (const engine of ENGINES.filter(({ name }) => isOf(name))) {
+  for (const engine of IN_PROCESSES.filter(({ name }) => isOf(name))) {
     const kinds = isRemoteToo && engine.remote ? [engine.shared, engine.remote] : [engine.shared];
     for (const kind of kinds) {
       const reason = kind.missing ?? missing(engine.name);

@@ -17,7 +17,7 @@ import { testWith } from "../../_permissions.ts";
 import { delivery } from "../store/_events.ts";
 import type { EngineUnderTest, Place } from "../store/engines/_engine.ts";
 import { KV } from "../store/engines/kv.ts";
-import { ENGINES } from "../store/engines/mod.ts";
+import { IN_PROCESSES } from "../store/engines/mod.ts";
 import { recordKey } from "../store/kv/_keys.ts";
 import type { StoreUnderTest } from "../store/kv/_stores.ts";
 import { simulateKv } from "./_simulated_kv.ts";
@@ -104,7 +104,7 @@ export async function stealLease({ kv }: Pick<StoreUnderTest, "kv">, id: string)
 }
 
 /** Engines of the simulations: with the oldest Deno, of which a turn takes more than a millisecond, it is one. */
-export const SIMULATED = ON_DENO_2_5 ? [KV] : ENGINES;
+export const SIMULATED = ON_DENO_2_5 ? [KV] : IN_PROCESSES;
 
 /**
  * Registers a test that runs in a simulation, for each engine: its clock turns by itself, so that leases of any length

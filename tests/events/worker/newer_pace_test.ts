@@ -3,7 +3,7 @@ import { type HandlerContext, startWorker, type WebhookEvent } from "../../../ev
 import { byLength } from "../../_length.ts";
 import { testWith } from "../../_permissions.ts";
 import { delivery, later } from "../store/_events.ts";
-import { ENGINES } from "../store/engines/mod.ts";
+import { IN_PROCESSES } from "../store/engines/mod.ts";
 import { aborted, hearing, idsOf, urgent } from "./_newer.ts";
 import { testSimulated, until } from "./_worker.ts";
 
@@ -34,7 +34,7 @@ const [MESSAGES, P99_MS] = [byLength(400, 100), 50] as const;
 /** Time between two other events, in milliseconds: 200 a second. */
 const OTHERS_MS = 5;
 
-for (const engine of ENGINES) {
+for (const engine of IN_PROCESSES) {
   const [kind] = engine.kinds;
   const name = `a message aborts a handler of its process within ${P99_MS} ms, beside 200 a second`;
   testWith(kind.needs, `${name} [${engine.name}]`, async () => {

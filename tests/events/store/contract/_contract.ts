@@ -17,7 +17,7 @@ import type {
   Place,
   PlaceKind,
 } from "../engines/_engine.ts";
-import { ENGINES } from "../engines/mod.ts";
+import { IN_CONTRACT } from "../engines/mod.ts";
 
 /** Store that a place opens. */
 type StoreIn<TPlace extends Place> = Awaited<ReturnType<TPlace["open"]>>;
@@ -52,7 +52,7 @@ export function testStore(
   options: EventStoreOptions = {},
   act?: Act,
 ): void {
-  for (const engine of ENGINES) {
+  for (const engine of IN_CONTRACT) {
     for (const kind of engine.kinds) testKind(engine, kind, name, fn, options, act);
   }
 }
@@ -64,7 +64,7 @@ export function testStoreInOneProcess(
   options: EventStoreOptions = {},
   act?: Act,
 ): void {
-  for (const engine of ENGINES) {
+  for (const engine of IN_CONTRACT) {
     for (const kind of engine.kinds) {
       if (kind.processes !== 2) testKind(engine, kind, name, fn, options, act);
     }
@@ -78,13 +78,13 @@ export function testStoreOnce(
   options: EventStoreOptions = {},
   act?: Act,
 ): void {
-  for (const engine of ENGINES) testKind(engine, engine.kinds[0], name, fn, options, act);
+  for (const engine of IN_CONTRACT) testKind(engine, engine.kinds[0], name, fn, options, act);
 }
 
 /** Registers a test of wake-ups, for each way to wake that an engine has. */
 export function testNotifier(name: string, fn: StoreTest): void {
   testStoreInOneProcess(name, fn);
-  for (const engine of ENGINES) {
+  for (const engine of IN_CONTRACT) {
     for (const kind of engine.wakingKinds ?? []) testKind(engine, kind, name, fn, {});
   }
 }
@@ -95,7 +95,7 @@ export function testAging(
   fn: (sut: { readonly store: EventStore; readonly place: AgingPlace }) => Promise<void>,
   options: EventStoreOptions = {},
 ): void {
-  for (const engine of ENGINES) {
+  for (const engine of IN_CONTRACT) {
     testWith(engine.kinds[0].needs, `${name} [${engine.name}]`, async () => {
       await using place = await engine.openAging!();
       await fn({ store: await place.open(options), place });
@@ -109,7 +109,7 @@ export function testFailing(
   name: string,
   fn: (sut: StoreUnderTest & { readonly failing: FailingStore }) => Promise<void>,
 ): void {
-  for (const engine of ENGINES) {
+  for (const engine of IN_CONTRACT) {
     testKind(
       engine,
       engine.kinds[0],

@@ -10,7 +10,7 @@ import { contentOf, importLines, linesOf, storeAll } from "../_moving.ts";
 import { park } from "../_parking.ts";
 import { repairGroups, repairTimes } from "../_tidying.ts";
 import type { EngineUnderTest } from "../engines/_engine.ts";
-import { ENGINES } from "../engines/mod.ts";
+import { IN_CONTRACT } from "../engines/mod.ts";
 import { openStore } from "./_contract.ts";
 
 const OPTIONS = { log: () => {}, keepPayloads: { forMs: 604_800_000, maxBytes: 10_000_000 } };
@@ -25,8 +25,8 @@ function testPairs(
   name: string,
   fn: (from: EngineUnderTest, to: EngineUnderTest) => Promise<void>,
 ): void {
-  for (const from of ENGINES) {
-    for (const to of ENGINES.filter((each) => each !== from)) {
+  for (const from of IN_CONTRACT) {
+    for (const to of IN_CONTRACT.filter((each) => each !== from)) {
       const needs = [...from.kinds[0].needs, ...to.kinds[0].needs];
       const missing = from.kinds[0].missing ?? to.kinds[0].missing;
       testWith(needs, `${name} [${from.name} to ${to.name}]`, () => fn(from, to), missing);

@@ -6,7 +6,7 @@ import { claimAll, claimOne, delivery } from "../_events.ts";
 import { acceptTogether, claimBatch } from "../_batching.ts";
 import { event, importLines, linesOf } from "../_moving.ts";
 import { assertNoResults, noteStep, stepsOf } from "../_stepping.ts";
-import { ENGINES } from "../engines/mod.ts";
+import { IN_CONTRACT } from "../engines/mod.ts";
 import { openStore, testStore, testStoreOnce } from "./_contract.ts";
 
 /** Results by the names of their steps. */
@@ -55,8 +55,8 @@ const STATES: Readonly<Record<string, (store: EventStore) => Promise<unknown>>> 
 };
 
 for (const [state, leave] of Object.entries(STATES)) {
-  for (const from of ENGINES) {
-    for (const to of ENGINES) {
+  for (const from of IN_CONTRACT) {
+    for (const to of IN_CONTRACT) {
       const needs = [...from.kinds[0].needs, ...to.kinds[0].needs];
       testWith(
         needs,

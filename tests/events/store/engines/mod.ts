@@ -30,6 +30,8 @@
  * @module
  */
 import type { EventStoreOptions } from "../../../../events/mod.ts";
+import { ON_DENO_2_5 } from "../../../_deno_version.ts";
+import { FULL_LENGTH } from "../../../_length.ts";
 import type { EngineUnderTest, OpenedStore, StoreAddress } from "./_engine.ts";
 import { KV } from "./kv.ts";
 import { POSTGRES } from "./postgres.ts";
@@ -37,6 +39,15 @@ import { SQLITE } from "./sqlite.ts";
 
 /** All engines. The names of their tests have theirs: `--filter sqlite`. */
 export const ENGINES: readonly EngineUnderTest[] = [KV, SQLITE, POSTGRES];
+
+/**
+ * The engines that the contract tests run over: on the oldest Deno, Postgres is tested beside its engine alone, since a
+ * server takes most of the time.
+ */
+export const IN_CONTRACT: readonly EngineUnderTest[] = ON_DENO_2_5 ? [KV, SQLITE] : ENGINES;
+
+/** The engines of tests of workers and of several processes: over Postgres they run at full length only. */
+export const IN_PROCESSES: readonly EngineUnderTest[] = FULL_LENGTH ? ENGINES : [KV, SQLITE];
 
 /** Opens a store that another process has, of whichever engine. */
 export function openAt(

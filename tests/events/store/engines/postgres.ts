@@ -71,7 +71,7 @@ export const LISTENING = inSchema({
 /** Stores in a schema of a Postgres database. */
 export const POSTGRES: EngineUnderTest<PostgresPlace> = {
   name: "postgres",
-  kinds: FULL_LENGTH ? [inSchema(), BY_TWO, POOLED] : [inSchema(), BY_TWO],
+  kinds: FULL_LENGTH ? [inSchema(), BY_TWO, POOLED] : [inSchema()],
   shared: inSchema(),
   wakingKinds: [LISTENING],
   async openAt(text, options) {
