@@ -625,8 +625,8 @@ testMistakes<EventStore>({
   },
   "Cannot catch up": {
     [
-      'there is no option "since". There are hooks, github, sinceMs, intake, paceMs, limit, dryRun, ' +
-      "signal, telemetry"
+      'there is no option "since". There are hooks, github, sinceMs, intake, paceMs, limit, ' +
+      "delivered, dryRun, signal, telemetry"
     ]: (store) => catchUp(store, wrong({ since: "2h" })),
   },
 }, async (call) => {
