@@ -3,6 +3,7 @@ import { freePort } from "../../../../dev/harness/free_port.ts";
 import {
   copyDatabase,
   endWithTests,
+  isRunning,
   owner,
   sharedPostgres,
   startPooler,
@@ -190,11 +191,3 @@ export async function runTo(program: string, args: string[], user: User): Promis
 }
 
 const ended = (pid: number) => until(() => !isRunning(pid));
-
-/** Checks that a process runs. Deno reads nothing of `/proc` with the permissions of the tests. */
-function isRunning(pid: number): boolean {
-  if (pid === 0) return false;
-  const script = 'read -r _ _ state _ < /proc/$0/stat && [ "$state" != Z ]';
-  const args = ["-c", script, String(pid)];
-  return new Deno.Command("sh", { args, stdout: "null", stderr: "null" }).outputSync().success;
-}

@@ -8,6 +8,9 @@ export const POSTGRES_MISSING = "needs postgresql";
 /** A server that does not listen after so many looks never will. */
 const LOOKS = 3_000;
 
+/** The number of times that a pooler is started: it ends if the port of one that was killed is still taken. */
+const POOLER_TRIES = 20;
+
 /** Folder of the versions that Debian installs. */
 const DEBIAN = "/usr/lib/postgresql";
 
@@ -154,9 +157,14 @@ server_reset_query_always = 1
 server_reset_query = DISCARD ALL
 `,
   );
-  const pid = await inBackground('exec "$@"', [program, "-q", config], user);
-  await until(() => listens(own));
-  return { url: `postgres://tests@127.0.0.1:${own}/postgres`, port: own, pid };
+  for (let tries = 1;; tries++) {
+    const pid = await inBackground('exec "$@"', [program, "-q", config], user);
+    let isThere = false;
+    await until(async () => (isThere = await listens(own)) || !isRunning(pid));
+    if (isThere) return { url: `postgres://tests@127.0.0.1:${own}/postgres`, port: own, pid };
+    if (tries === POOLER_TRIES) throw new Error("The pooler of the tests ends at once");
+    await setTimeout(500);
+  }
 }
 
 /** Waits by the timers of Node, which go on where a test turns the clock. */
@@ -197,4 +205,12 @@ export async function owner(folder: string): Promise<User> {
   const [uid, gid] = [Number(user[2]), Number(user[3])];
   await Deno.chown(folder, uid, gid);
   return { uid, gid };
+}
+
+/** Checks that a process runs. Deno reads nothing of `/proc` with the permissions of the tests. */
+export function isRunning(pid: number): boolean {
+  if (pid === 0) return false;
+  const script = 'read -r _ _ state _ < /proc/$0/stat && [ "$state" != Z ]';
+  const args = ["-c", script, String(pid)];
+  return new Deno.Command("sh", { args, stdout: "null", stderr: "null" }).outputSync().success;
 }
