@@ -110,7 +110,7 @@ testWith(needs, "events migrate --print makes what a user needs who may make not
   await run(url, `drop schema ${name} cascade; drop role ${name}`);
 }, missing);
 
-Deno.test("events migrate says what it is not given", async () => {
+testWith(["env"], "events migrate says what it is not given", async () => {
   const mistakes: readonly (readonly [readonly string[], string])[] = [
     [[], "Give --print: an app makes its tables when it starts"],
     [["--print"], "Only a Postgres database has such statements: give --store postgres://..."],
