@@ -27,7 +27,7 @@ async function installBundler(folder: string): Promise<void> {
 /** Into npm's cache. Without npm, the tests that need it are skipped. */
 async function installForNpm(folder: string): Promise<void> {
   const versionOf = (name: keyof typeof config.imports) => config.imports[name].replace(/^.*@/, "");
-  const own = ["@opentelemetry/api", "croner"] as const;
+  const own = ["@opentelemetry/api", "croner", "pg"] as const;
   const ownVersions = Object.fromEntries(own.map((name) => [name, versionOf(name)]));
   const dependencies = { ...PACKAGES, ...ownVersions };
   await Deno.writeTextFile(`${folder}/package.json`, JSON.stringify({ dependencies }));

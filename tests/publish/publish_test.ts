@@ -20,6 +20,7 @@ testWith(
         "npm:@octokit/openapi-webhooks-types@^12.2.0",
         "npm:@opentelemetry/api@^1.9.0",
         "npm:croner@^11.0.1",
+        "npm:pg@^8.23.1",
       ]);
       const needed = reachableFrom(Object.values(exports), files);
       const others = [...files.keys()].filter((path) => !needed.has(path))
