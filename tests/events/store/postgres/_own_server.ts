@@ -69,7 +69,9 @@ export class OwnPostgres implements AsyncDisposable {
     options: OwnPostgresOptions = {},
   ): Promise<OwnPostgres> {
     const { make = copyTemplate, isPooled = false } = options;
-    const folder = await Deno.makeTempDir({ prefix: "edge-base-postgres-" });
+    // Tests that are recorded have their temporary folders where its user may read nothing.
+    const dir = Deno.env.get("TMPDIR") ?? "/tmp";
+    const folder = await Deno.makeTempDir({ dir, prefix: "edge-base-postgres-" });
     await endWithTests(folder);
     const user = await owner(folder);
     await make(folder, user);
