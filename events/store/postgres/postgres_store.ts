@@ -350,10 +350,10 @@ export const existingPostgres: ExistingDatabases = {
     const explain = (error: unknown) =>
       new NoDatabaseError(`Cannot open the database: ${reasonFor(error)}`, { cause: error });
     const address = addressAt(place);
+    // Nobody listens in this process, but the workers of others are woken.
+    const options = { handlers: 1, mayBeEmpty: create, listening: address.settings };
     try {
-      return new PostgresDatabase(await openAt(address, { handlers: 1, mayBeEmpty: create }), {
-        explain,
-      });
+      return new PostgresDatabase(await openAt(address, options), { explain });
     } catch (error) {
       throw explain(error);
     }
