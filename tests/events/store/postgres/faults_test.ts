@@ -287,6 +287,12 @@ testServer(
       "have somebody else run what `events migrate --print` prints",
     );
     await server.sql(migrationOf("edge_base", "app"));
+    await server.sql("revoke create on schema public from public");
+    await assertRejects(
+      () => openOn(url),
+      Error,
+      "cannot be used: its 'setup' has failed: permission denied for schema public",
+    );
     await using app = await openOn(url, { hasSetup: false });
     assertEquals((await app.deliver("d1")).status, 200);
     await assertHandled(server, ["d1"]);
