@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import { sleep } from "../../../core/timeouts.ts";
 import { ClosedError } from "../engine.ts";
 import { type Lent, type PgClient, type PgSettings, Pool } from "./_pool.ts";
@@ -19,9 +20,19 @@ const [BOOL, BYTEA, INT8, INT4, FLOAT8] = [16, 17, 20, 23, 701] as const;
 
 const PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
   [BOOL]: (text) => text === "t",
-  [BYTEA]: (text) => Uint8Array.fromHex(text.slice(2)),
+  [BYTEA]: bytesOf,
   ...{ [INT8]: Number, [INT4]: Number, [FLOAT8]: Number },
 };
+
+/** Characters that stand for others if a server, a database or a user has `bytea_output = escape`. */
+const ESCAPED = /\\(\\|[0-7]{3})/g;
+
+function bytesOf(text: string): Uint8Array {
+  if (text.startsWith("\\x")) return Uint8Array.fromHex(text.slice(2));
+  const character = (_: string, code: string) =>
+    code === "\\" ? code : String.fromCharCode(parseInt(code, 8));
+  return new Uint8Array(Buffer.from(text.replace(ESCAPED, character), "latin1"));
+}
 
 const TYPES = { getTypeParser: (type: number) => PARSERS[type] ?? ((text: string) => text) };
 
