@@ -3,7 +3,7 @@ import { ClosedError } from "../engine.ts";
 import { Connections, type PgValue, type Session } from "./_connections.ts";
 import type { PgSettings } from "./_pool.ts";
 import { bringToLayout, layoutOf, lockSchema } from "./_schema.ts";
-import type { PostgresReader } from "./_tx.ts";
+import { checkStatements, type PostgresReader } from "./_tx.ts";
 import { WakeUps } from "./_wake_ups.ts";
 
 /** A place of events, for all who have opened it in this process. */
@@ -67,6 +67,7 @@ export class OpenDatabase {
     this.reader = {
       query: async <T>(text: string, values: readonly unknown[] = []) => {
         if (this.#isClosed) throw new ClosedError();
+        checkStatements(text);
         const rows = await this.db.read<T>(text, values as PgValue[]);
         return { rows, rowCount: rows.length };
       },
