@@ -1,7 +1,10 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { until } from "../../../../dev/harness/until.ts";
 import { startWorker } from "../../../../events/mod.ts";
+import { Pool } from "../../../../events/store/postgres/_pool.ts";
+import { addressIn } from "../../../../events/store/postgres/_settings.ts";
 import type { PostgresTx } from "../../../../events/store/postgres/mod.ts";
+import { FULL_LENGTH } from "../../../_length.ts";
 import { claimAll, claimOne, delivery } from "../_events.ts";
 import { type PostgresStoreUnderTest, testPostgres } from "./_stores.ts";
 
@@ -173,6 +176,33 @@ testPostgres("handlers write asynchronously with settleWith()", async (sut) => {
   while ((await place.effects.all("row")).size < 20) await worker.poll();
   await worker.stop();
   assertEquals((await store.stats()).dead, 0);
+});
+
+testPostgres(
+  "a connection that nobody gives back is waited for no longer than said",
+  async (sut) => {
+    const { url } = JSON.parse(sut.place.address);
+    const [pool] = await Pool.ofEach(addressIn(url).settings, [1]);
+    const held = await pool!.take();
+    const waiting = pool!.take(5_000);
+    await assertRejects(() => pool!.take(20), Error, "No connection was free within 20 ms");
+    pool!.giveBack(held);
+    pool!.giveBack(await waiting);
+    await pool!.close();
+  },
+);
+
+const LONG = FULL_LENGTH ? testPostgres : () => {};
+
+LONG("transactions that wait for each other's connections are given up", async ({ store }) => {
+  const waiting = Array.from({ length: 4 }, () =>
+    store.transact(async (tx) => {
+      await tx.query("select pg_sleep(0.1)");
+      await store.db.query("select 1");
+    }));
+  const ended = await Promise.allSettled(waiting);
+  assert(ended.some(({ status }) => status === "rejected"));
+  await store.transact((tx) => tx.query("select 1"));
 });
 
 testPostgres("transact() awaits its function", async (sut) => {
