@@ -469,7 +469,8 @@ function setGroup(
 
 /** Parses a group. Throws if it cannot be decoded. */
 function groupOf(key: string, { value, versionstamp }: Entry): Group {
-  const empty = { key, next: 0, size: 0, heldUntil: 0, joinedAt: undefined };
+  // If the record is lost, its group is not empty: what joins goes behind all that is there, as after a repair.
+  const empty = { key, next: Date.now(), size: 0, heldUntil: 0, joinedAt: undefined };
   if (versionstamp === null) return { ...empty, versionstamp };
   if (!isGroupRecord(value)) throw new UndecodableError("an ordering group");
   const { next, size, heldUntil = 0, joinedAt } = value;
