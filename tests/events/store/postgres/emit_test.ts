@@ -85,7 +85,7 @@ testPostgres("transact() and emit() have the types that an app needs", async ({ 
   assertEquals([typed[1], (await store.get(typed[0]))?.type], [2, "made"]);
   // @ts-expect-error: a string is no transaction.
   const wrong = () => store.emit("jobs", "made", {}, { tx: "begin" });
-  await assertRejects(wrong);
+  await assertRejects(wrong, TypeError, "'tx' must be a client of npm:pg that is in a transaction");
 });
 
 Deno.test("emit() refuses a transaction where the store takes none", async () => {
