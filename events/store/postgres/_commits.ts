@@ -31,7 +31,7 @@ import {
   UPDATE_LONE_EVENTS,
 } from "./_rows.ts";
 import { type Met, needsOf } from "./_needs.ts";
-import { keyText } from "./_texts.ts";
+import { keyText } from "../sql/key_texts.ts";
 import { HandlersTransaction, type PostgresTx } from "./_tx.ts";
 import { AgainError, PART_BYTES, WorkingSet } from "./_working_set.ts";
 
