@@ -1,10 +1,10 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { until } from "../../../../dev/harness/until.ts";
 import { startWorker } from "../../../../events/mod.ts";
 import { Pool } from "../../../../events/store/postgres/_pool.ts";
 import { addressIn } from "../../../../events/store/postgres/_settings.ts";
 import type { PostgresTx } from "../../../../events/store/postgres/mod.ts";
-import { FULL_LENGTH } from "../../../_length.ts";
+import { IS_LONG } from "../../../_length.ts";
 import { claimAll, claimOne, delivery } from "../_events.ts";
 import { type PostgresStoreUnderTest, testPostgres } from "./_stores.ts";
 
@@ -56,6 +56,15 @@ testPostgres("a failed statement fails its attempt, and no other", async (sut) =
   ));
   assertEquals(settled.map(({ status }) => status), ["fulfilled", "rejected", "fulfilled"]);
   assertEquals([...(await place.effects.all("row")).keys()].toSorted(), ["0", "2"]);
+});
+
+testPostgres("the error of a statement says where the handler made it", async (sut) => {
+  async function makeStatement(tx: PostgresTx): Promise<void> {
+    await tx.query("select 1");
+    await tx.query("select 1 / 0");
+  }
+  const error = await assertRejects(() => settle(sut, makeStatement), Error, "division by zero");
+  assertMatch(error.stack!, /^Error: division by zero\n(?:.*\n)*.*makeStatement/);
 });
 
 testPostgres("a deferred constraint fails the attempt at its commit", async (sut) => {
@@ -192,7 +201,7 @@ testPostgres(
   },
 );
 
-const LONG = FULL_LENGTH ? testPostgres : () => {};
+const LONG = IS_LONG ? testPostgres : () => {};
 
 LONG("transactions that wait for each other's connections are given up", async ({ store }) => {
   const waiting = Array.from({ length: 4 }, () =>
