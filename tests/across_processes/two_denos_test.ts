@@ -155,7 +155,7 @@ const WORK: Work = { group: "g", number: 0 };
 
 /** Does with the tool of one Deno all that changes what the app of the other one handles. */
 async function operate(
-  { at, place: { path } }: SharedStore,
+  { at, place: { path }, kind }: SharedStore,
   appDeno: string,
   toolDeno: string,
 ): Promise<void> {
@@ -183,11 +183,14 @@ async function operate(
   await until(() => handled() === 3, 20_000);
   assertEquals((await run("doctor")).includes("unreadable"), false);
   // An export of one is imported by the other.
-  const file = ["--file", `${path}.ndjson`];
+  const folder = await Deno.makeTempDir();
+  const file = ["--file", `${folder}/events.ndjson`];
   await run("export", ...file);
-  const copy = `${at.engine}:${path}-copy`;
-  await tool(appDeno, copy, "import", ...file, "--create", "--namespace", "events");
+  await using other = await kind.open();
+  const copy = `${at.engine}:${other.path}`;
+  await tool(appDeno, copy, "import", ...file, "--namespace", "events");
   assertEquals((await tool(toolDeno, copy, "list", "--json")).split("\n").length, 5);
+  await Deno.remove(folder, { recursive: true });
   // A message that waits in the queue when the app starts is in the format of the tool's Deno.
   await app.stop();
   await run("emit", "jobs", "item", '{"group":"g","number":4}');

@@ -67,8 +67,11 @@ export class PostgresDatabase implements Database<PostgresTx, PostgresReader> {
   }
 
   async namespaces(): Promise<string[]> {
-    const found = await noted(this.#database.db, NAMESPACE);
-    return found === undefined ? [] : [found];
+    const { db } = this.#database;
+    const found = await noted(db, NAMESPACE);
+    if (found !== undefined) return [found];
+    const [any] = await db.all("select 1 from @event limit 1");
+    return any === undefined ? [] : [NO_APP];
   }
 
   /** No other app's events are in the schema. */
