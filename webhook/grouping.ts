@@ -14,8 +14,8 @@ export type DeliveryGroup = BatchOptions & NewerOptions & PlacesOptions & {
 };
 
 /**
- * Returns the group of a delivery, or its key. Deliveries of one group are handled one at a time and in the
- * order received, or together; those without a group as they come.
+ * Returns the group of a delivery, or its key. Deliveries of one group are handled in the order received, one
+ * at a time, several, or together; those without a group as they come.
  *
  * @category Platforms
  */

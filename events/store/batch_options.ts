@@ -172,7 +172,7 @@ export function groupRule<TRule extends BatchOptions & AnyNewerOptions & PlacesO
   const isHeard = checkNewerOptions(doing, rule);
   const full = isHeard ? { ...rule, quietMs: rule.quietMs ?? 0 } : rule;
   const isBatch = checkBatchOptions(doing, full);
-  return checkPlaces(doing, full) || isBatch ? full : undefined;
+  return checkPlaces(doing, rule) || isBatch ? full : undefined;
 }
 
 /**

@@ -8,7 +8,7 @@
  * schedule. An event that is not the first one just leaves. Every change checks the version of the
  * group's record, so the changes of a group happen one after the other. That is also why the events of a
  * batch can leave in one commit, although it checks none of their records: each change of a record that
- * is in a group and not its first one changes the group as well.
+ * waits in a group changes the group as well.
  *
  * A group with several places notes how many of them are taken, and the position from which on events wait: so it need
  * not look at the events that have a place. What joins has one if there is one, and nobody waits. When an event leaves
