@@ -101,12 +101,17 @@ export class HandlersTransaction implements PostgresTx {
     if (ENDING.test(text)) {
       throw new TypeError("Cannot run the statement: the store begins and ends the transaction");
     }
+    const called = new Error();
     try {
       const { rows, rowCount } = await this.#client.query({ text, values });
       return { rows: rows as TRow[], rowCount };
     } catch (error) {
-      // The client names its errors "error", and the records of events have the name.
-      if (error instanceof Error && error.name === "error") error.name = "Error";
+      if (error instanceof Error) {
+        // The client names its errors "error", and the records of events have the name.
+        if (error.name === "error") error.name = "Error";
+        // Its stack does not have the statement of the handler.
+        error.stack = called.stack!.replace("Error", () => `${error}`);
+      }
       throw error;
     }
   }

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { until } from "../../../../dev/harness/until.ts";
 import { startWorker } from "../../../../events/mod.ts";
 import type { PostgresTx } from "../../../../events/store/postgres/mod.ts";
@@ -53,6 +53,15 @@ testPostgres("a failed statement fails its attempt, and no other", async (sut) =
   ));
   assertEquals(settled.map(({ status }) => status), ["fulfilled", "rejected", "fulfilled"]);
   assertEquals([...(await place.effects.all("row")).keys()].toSorted(), ["0", "2"]);
+});
+
+testPostgres("the error of a statement says where the handler made it", async (sut) => {
+  async function makeStatement(tx: PostgresTx): Promise<void> {
+    await tx.query("select 1");
+    await tx.query("select 1 / 0");
+  }
+  const error = await assertRejects(() => settle(sut, makeStatement), Error, "division by zero");
+  assertMatch(error.stack!, /^Error: division by zero\n(?:.*\n)*.*makeStatement/);
 });
 
 testPostgres("a deferred constraint fails the attempt at its commit", async (sut) => {

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Client } from "pg";
-import { defineApp, forge, openApp } from "../../../../mod.ts";
+import { defineApp, forge, openApp, optional, required } from "../../../../mod.ts";
 import {
   postgres,
   type PostgresReader,
@@ -50,6 +50,16 @@ testWith(needs, "postgres() reads the variables of psql", async () => {
     log,
   });
   assertEquals((await app.db.query("select current_user as name")).rows, [{ name: "tests" }]);
+}, missing);
+
+testWith(needs, "an app may read the variables of its database itself", async () => {
+  const env = { DATABASE_URL: required, PGPASSWORD: optional("none") };
+  const DATABASE_URL = (await sharedPostgres()).direct;
+  const read: string[] = [];
+  const resources = ({ env }: { env: { DATABASE_URL: string } }) => read.push(env.DATABASE_URL);
+  const bot = defineApp({ name: "bot", platform: forge(), store: postgres(), env, resources });
+  await using _test = await startTestBot(bot, { env: { DATABASE_URL } });
+  assertEquals(read, [DATABASE_URL]);
 }, missing);
 
 testWith(needs, "processes that start at the same time make the tables once", async () => {
