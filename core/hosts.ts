@@ -28,7 +28,7 @@ export function keepsSecrets({ protocol, hostname }: URL): boolean {
 
 /** Checks whether a text may hold a password or a token: it is a URL, or may be one with a typing error. */
 export function mayHoldSecrets(text: string): boolean {
-  return text.includes("@") || text.includes("//");
+  return /@|\/\/[^]/.test(text);
 }
 
 /**

@@ -1,3 +1,4 @@
+import { checkPart } from "../../core/check_options.ts";
 import { writeLog } from "../../core/mod.ts";
 import { cutKey, emitted, inIntake, sourceIn } from "./arrival.ts";
 import {
@@ -86,6 +87,8 @@ export class Emitter {
         `Cannot emit the event: a store of the kind '${engine.name}' takes no 'tx': use transact()`,
       );
     }
+    const wanted = "'tx' must be a client of npm:pg that is in a transaction";
+    checkPart("emit the event", tx, "query", wanted);
     const [written] = await engine.insertIn(tx, puts);
     return written !== null;
   }

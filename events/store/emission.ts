@@ -122,8 +122,8 @@ export type EmitOptions =
      */
     readonly delayMs?: number | undefined;
     /**
-     * The ordering key: events of the source with the same one are handled one at a time, or as `places` says. The event joins the
-     * others when it is due, behind those that wait then, and never holds them up before.
+     * The ordering key: events of the source with the same one are handled one at a time, or as `places` says. The event
+     * joins the others when it is due, behind those that wait then, and never holds them up before.
      *
      * @default {undefined} None.
      */

@@ -259,7 +259,7 @@ export class Settlement {
     }
     if (isStopped) return this.#released(run !== undefined);
     if (!(error instanceof GiveUpError) && !this.#waitsInBatch(error)) {
-      return this.#triedAgain(error, run, afterMs);
+      return this.#triedAgain(error, run, { afterMs, newerEventId: interruption?.eventId });
     }
     return {
       outcome: "dead",
@@ -277,8 +277,16 @@ export class Settlement {
     };
   }
 
-  /** The way for an event that is tried again, or dead after its last attempt. */
-  #triedAgain(error: unknown, run: HandlerRun | undefined, afterMs?: number): Way {
+  /**
+   * The way for an event that is tried again, or dead after its last attempt. The log names a newer event that has aborted
+   * its signal: the error does not tell.
+   */
+  #triedAgain(
+    error: unknown,
+    run: HandlerRun | undefined,
+    { afterMs, newerEventId }: { afterMs?: number | undefined; newerEventId?: string | undefined } =
+      {},
+  ): Way {
     const { store, plans, reportFailing: reports } = this.#parts;
     const { record } = this.#lease;
     const delayMs = longestDelay(run?.retries ?? plans.retriesOf(record), record.attempt);
@@ -295,7 +303,10 @@ export class Settlement {
       outcome: "retried",
       settle: (lease) => store.retry(lease, retryInMs, error, options),
       report: () =>
-        this.#log.report("warn", "event failed, to be tried again", { error, retryInMs }),
+        this.#log.report("warn", "event failed, to be tried again", {
+          ...{ error, retryInMs },
+          ...(newerEventId !== undefined && { newerEventId }),
+        }),
     };
   }
 

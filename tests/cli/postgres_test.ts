@@ -88,6 +88,15 @@ testPostgres("events takes DATABASE_URL, and both schemes", async ({ store, plac
   assertEquals([code, err], [2, [`${message}. Give --store`]]);
 });
 
+testWith(needs, "events says what is missing in a URL without a host", async () => {
+  const { code, err } = await runHere(["events", "list", "--store", "postgres://"]);
+  assertEquals(code, 2);
+  assertStringIncludes(
+    err.join(),
+    "The place of the database must begin with postgres:// and go on",
+  );
+});
+
 testPostgres("events backup names what copies a Postgres database", async ({ place }) => {
   const { code, err } = await cliOn(place)("backup", "copy.db");
   assertEquals(code, 2);

@@ -639,7 +639,9 @@ function setGroup(
 
 /** Parses a group. Throws if it cannot be decoded. */
 function groupOf(key: string, { value, versionstamp }: Entry): Group {
-  const empty = { key, next: 0, size: 0, heldUntil: 0, joinedAt: undefined, places: undefined };
+  // If the record is lost, its group is not empty: what joins goes behind all that is there, as after a repair.
+  const none = { size: 0, heldUntil: 0, joinedAt: undefined, places: undefined };
+  const empty = { key, next: Date.now(), ...none };
   if (versionstamp === null) return { ...empty, versionstamp };
   if (!isGroupRecord(value)) throw new UndecodableError("an ordering group");
   const { next, size, heldUntil = 0, joinedAt, places } = value;

@@ -12,6 +12,7 @@ import { ChangeMaking, type Refused, RefusedError } from "../sql/change_making.t
 import { forgetAt } from "../sql/rows.ts";
 import {
   type Connections,
+  FREE_MS,
   isPassing,
   isTooLong,
   LostTransactionError,
@@ -30,7 +31,7 @@ import {
   UPDATE_LONE_EVENTS,
 } from "./_rows.ts";
 import { type Met, needsOf } from "./_needs.ts";
-import { keyText } from "./_texts.ts";
+import { keyText } from "../sql/key_texts.ts";
 import { HandlersTransaction, type PostgresTx } from "./_tx.ts";
 import { AgainError, PART_BYTES, WorkingSet } from "./_working_set.ts";
 
@@ -104,6 +105,10 @@ export class Commits {
     const { withinMs, urgency } = change;
     if (effects) return await this.#withEffects(change, effects);
     const put = onlyPutOf(change);
+    // It may wait, and nothing that shares a transaction with others may.
+    if (!put && change.puts?.some(isChosen)) {
+      return await this.#inTransaction(() => change, change, false);
+    }
     if (put) {
       const inserts = urgency === "intake" ? this.#inserts : this.#emissions;
       const lane = "must" in put.before ? inserts : this.#updates;
@@ -283,6 +288,7 @@ export class Commits {
   async #inTransaction(
     make: (tx: PostgresTx) => Change | Promise<Change>,
     known?: Change,
+    hasEffects = true,
   ): Promise<Applied> {
     const start = performance.now();
     let waitedMs = 0;
@@ -294,10 +300,14 @@ export class Commits {
     try {
       return await this.#again(() =>
         this.#db.transaction(async (tx) => {
-          if (known) await this.#checkBefore(tx, known, waitedMs);
+          if (known && hasEffects) await this.#checkBefore(tx, known, waitedMs);
           const change = await HandlersTransaction.call(tx, make);
-          return await this.#makeLast(tx, change);
-        }, { isHandlers: true, checkTurn })
+          const early = earlyOf(change);
+          const stored = await this.#insertEarly(tx, early);
+          const puts = change.puts?.filter((put) => !early.includes(put));
+          const applied = await this.#makeLast(tx, { ...change, puts });
+          return inOrder(change, applied, new Map(early.map((put, i) => [put, stored[i]!])));
+        }, { isHandlers: true, checkTurn, freeMs: known ? undefined : FREE_MS })
       );
     } catch (error) {
       if (error instanceof RefusedError) return error.refused;
@@ -315,6 +325,13 @@ export class Commits {
     const turn = waitedMs > WAITED_MS ? change.turn : undefined;
     const refused = new ChangeMaking(set, { ...change, turn }, "").check();
     if (refused) throw new RefusedError(refused);
+  }
+
+  /** Stores events, of which one may have to wait: nothing is locked before. */
+  async #insertEarly(tx: Transaction, puts: readonly Put[]): Promise<(Stored | null)[]> {
+    if (puts.length === 0) return [];
+    const query = (text: string, values: unknown) => tx.client.query({ text, values });
+    return await this.insertIn({ query } as PostgresTx, puts);
   }
 
   async #makeLast(tx: Transaction, change: Change): Promise<Applied> {
@@ -394,6 +411,34 @@ function onlyPutOf(change: Change): Put | undefined {
   const { before, body } = put;
   if ("must" in before) return body && body.byteLength <= PART_BYTES ? put : undefined;
   return before.record && isOpen(before.record) && !before.record.group && !body ? put : undefined;
+}
+
+/** Checks for a new event that is left out if another one has its id. */
+function isChosen({ before }: Put): boolean {
+  return "must" in before && before.must === "skip";
+}
+
+/**
+ * Finds the new events of a change that are stored before the rest, if one has an id of one's own: an open transaction of
+ * somebody else may have that. The others are stored with it, so that all are due at the same time.
+ */
+function earlyOf({ puts = [] }: Change): readonly Put[] {
+  if (!puts.some(isChosen)) return [];
+  return puts.filter((put) =>
+    isChosen(put) || ("must" in put.before && put.before.must === "free")
+  );
+}
+
+/** Puts events that were stored before the rest of a change among what that has written, in the order of all puts. */
+function inOrder(
+  { puts = [] }: Change,
+  applied: Applied,
+  early: ReadonlyMap<Put, Stored | null>,
+): Applied {
+  if (!applied.ok || early.size === 0) return applied;
+  const others = applied.written.values();
+  const written = puts.map((put) => early.has(put) ? early.get(put)! : others.next().value ?? null);
+  return { ...applied, written };
 }
 
 /** Checks for a change of a cell that depends on nothing, such as the note of a process. */

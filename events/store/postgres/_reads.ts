@@ -17,7 +17,7 @@ import { COLUMNS, isForgotten } from "../sql/rows.ts";
 import { textArray } from "./_arrays.ts";
 import type { PgValue, Session } from "./_connections.ts";
 import { eventOf, type EventRow, refOf, selectDue, selectNext } from "./_rows.ts";
-import { keyText, textOfKey } from "./_texts.ts";
+import { keyText, textOfKey } from "../sql/key_texts.ts";
 
 /** The number of events read at a time while many are. */
 const PAGE = 200;

@@ -3,7 +3,8 @@ import type { EventRecord, EventRef } from "../event_record.ts";
 import type { PutColumns } from "../sql/change_making.ts";
 import { type EventRow as SharedRow, recordIn } from "../sql/rows.ts";
 import { bytesArray, numberArray, textArray, utf8Array } from "./_arrays.ts";
-import { keyText, shownText, textOfKey } from "./_texts.ts";
+import { keyText, textOfKey } from "../sql/key_texts.ts";
+import { shownText } from "./_texts.ts";
 
 /** The columns of an event that the engine works with. Ids and keys are encoded, see `_texts.ts`. */
 export type EventRow = SharedRow<Bytes>;

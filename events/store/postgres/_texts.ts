@@ -1,27 +1,9 @@
 /**
  * Texts as Postgres can hold them. The type `text` refuses NUL, and half of a surrogate pair has no UTF-8: a value with
- * either would fail the statement that it shares with others.
+ * either would fail the statement that it shares with others. Those that things are found by: `../sql/key_texts.ts`.
  *
  * @module
  */
-
-/** Escapes for NUL and the escape itself: the order of the bytes stays, and so does what is different. */
-const [NUL, ESCAPE] = ["\u0001\u0001", "\u0001\u0002"] as const;
-
-// deno-lint-ignore no-control-regex
-const UNSAFE = /[\u0000\u0001]/;
-
-/** Encodes a text that things are found by, such as an id. Nearly all stay as they are. */
-export function keyText(text: string): string {
-  if (!UNSAFE.test(text)) return text;
-  return text.replaceAll("\u0001", ESCAPE).replaceAll("\u0000", NUL);
-}
-
-/** Decodes what {@linkcode keyText} has encoded. */
-export function textOfKey(key: string): string {
-  if (!UNSAFE.test(key)) return key;
-  return key.replaceAll(NUL, "\u0000").replaceAll(ESCAPE, "\u0001");
-}
 
 /** Makes a text that people look at, and nothing is found by. */
 export function shownText(text: string | undefined): string | null {

@@ -13,7 +13,8 @@ import {
   UPDATE_EVENTS,
   updatedValues,
 } from "./_rows.ts";
-import { keyText, shownText, textOfKey } from "./_texts.ts";
+import { keyText, textOfKey } from "../sql/key_texts.ts";
+import { shownText } from "./_texts.ts";
 
 /** Size of the parts of a payload, in bytes. */
 export const PART_BYTES = 1_048_576;

@@ -42,7 +42,7 @@ export interface PostgresOptions {
    */
   readonly schema?: string | undefined;
   /**
-   * Number of connections for the transactions of handlers and for `db`, beside five for the store itself: the
+   * Number of connections for the transactions of handlers and for `db`, beside six for the store itself: the
    * server must have room for those of all processes of the app.
    *
    * @default {5}

@@ -1,6 +1,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { sleep } from "../../../core/timeouts.ts";
 import { ClosedError } from "../engine.ts";
+import { keyText, textOfKey } from "../sql/key_texts.ts";
 
 /** A value of a row. */
 export type SqlValue = string | number | null | Uint8Array;
@@ -50,17 +51,21 @@ export class Connection {
 
   /** Returns all rows of a query. */
   all<T = Row>(sql: string, ...values: readonly SqlValue[]): T[] {
-    return this.#prepared(sql).all(...values as SqlValue[]) as T[];
+    const rows = this.#prepared(sql).all(...encoded(values));
+    for (const row of rows) decode(row);
+    return rows as T[];
   }
 
   /** Returns the first row of a query; undefined if there is none. */
   one<T = Row>(sql: string, ...values: readonly SqlValue[]): T | undefined {
-    return this.#prepared(sql).get(...values as SqlValue[]) as T | undefined;
+    const row = this.#prepared(sql).get(...encoded(values));
+    if (row) decode(row);
+    return row as T | undefined;
   }
 
   /** Runs a statement. Returns the number of rows that it has changed. */
   run(sql: string, ...values: readonly SqlValue[]): number {
-    return this.#prepared(sql).run(...values as SqlValue[]).changes as number;
+    return this.#prepared(sql).run(...encoded(values)).changes as number;
   }
 
   /** Runs statements that return nothing, once. */
@@ -147,6 +152,27 @@ export class Connection {
       this.#statements.set(sql, statement);
     }
     return statement;
+  }
+}
+
+/** Length that no id and no key has. Longer texts are JSON, which escapes what is encoded. */
+const LONG = 700;
+
+/** Columns with ids and keys. */
+const KEYS = ["id", "key", "group_key", "payload"] as const;
+
+/** Encodes the ids and keys among the values of a statement. */
+function encoded(values: readonly SqlValue[]): SqlValue[] {
+  return values.map((value) =>
+    typeof value === "string" && value.length < LONG ? keyText(value) : value
+  );
+}
+
+/** Decodes the ids and keys of a row. */
+function decode(row: Record<string, unknown>): void {
+  for (const name of KEYS) {
+    const { [name]: value } = row;
+    if (typeof value === "string") row[name] = textOfKey(value);
   }
 }
 

@@ -52,7 +52,7 @@ const OTHERS: Readonly<Record<string, (reason: unknown) => unknown>> = {
 };
 for (const [name, wrap] of Object.entries(OTHERS)) {
   testSimulated(`an attempt counts that ends by ${name} after an abort`, async (sut) => {
-    const { runs } = await hearing(sut, ["a", "b"], async (run, _event, context) => {
+    const { runs, logs } = await hearing(sut, ["a", "b"], async (run, _event, context) => {
       if (run > 1) return;
       await sut.store.accept(urgent("b"));
       await aborted(context).catch((reason) => {
@@ -63,6 +63,8 @@ for (const [name, wrap] of Object.entries(OTHERS)) {
     assertEquals(runs, [["a"], ["a", "b"]]);
     const { attempt, attempts } = (await sut.store.get("a"))!;
     assertEquals([attempt, attempts.map(({ outcome }) => outcome)], [2, ["failed", "handled"]]);
+    const line = logs.find(({ message }) => message === "event failed, to be tried again");
+    assertEquals(line?.newerEventId, "b");
   });
 }
 

@@ -3,8 +3,13 @@
  * would be one key. Names are refused then, and what comes from a payload is told apart.
  */
 import { assert, assertEquals, assertNotEquals, assertRejects, assertThrows } from "@std/assert";
-import { claimOne, delivery, listed } from "../_events.ts";
-import { testStore, testStoreInOneProcess, testStoreOnce } from "./_contract.ts";
+import { claimAll, claimOne, delivery, listed } from "../_events.ts";
+import {
+  assertNothingWaits,
+  testStore,
+  testStoreInOneProcess,
+  testStoreOnce,
+} from "./_contract.ts";
 
 const HALVES = ["\ud800", "\udc00", "user/\ud801"];
 
@@ -49,6 +54,44 @@ testStore("an id with half of a surrogate pair is no event's", async ({ store })
   assertEquals(await store.replay("\ud800"), false);
   assertEquals((await store.purge({ ids: ["\ud800"] })).left, ["\ud800"]);
   assertEquals((await store.get("\ufffd"))?.state, "queued");
+});
+
+testStoreInOneProcess("ids and ordering keys may hold any character, also NUL", async (sut) => {
+  const { store } = sut;
+  const texts = [
+    "a",
+    "a\0",
+    "a\0b",
+    "a\0c",
+    "\0",
+    "\0\0",
+    "\u0001",
+    "\u0001\u0001",
+    "\u0001\0\u0002",
+  ];
+  for (const text of texts) {
+    await store.accept(delivery(`${text}1`, "{}", text));
+    await store.accept(delivery(`${text}2`, "{}", text));
+  }
+  const ids = texts.flatMap((text) => [`${text}1`, `${text}2`]);
+  for (const order of ["oldest", "newest"] as const) {
+    const found: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = store.list({ order, limit: 4, cursor });
+      for await (const { id } of page) found.push(id);
+      ({ cursor } = page);
+    } while (cursor !== undefined);
+    assertEquals(found.toSorted(), ids.toSorted());
+  }
+  for (const number of [1, 2]) {
+    const leases = await claimAll(store);
+    const expected = texts.map((text) => `${text}${number}`);
+    assertEquals(leases.map(({ record }) => record.id).toSorted(), expected.toSorted());
+    for (const lease of leases) assert(await store.complete(lease));
+  }
+  for (const id of ids) assertEquals((await store.get(id))?.state, "done");
+  await assertNothingWaits(sut);
 });
 
 testStore("different ordering keys are different groups, however they are written", async (sut) => {

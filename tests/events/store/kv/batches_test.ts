@@ -77,6 +77,22 @@ testStoreInOneProcess(
   },
 );
 
+testStoreInOneProcess(
+  "an event that joins a group whose record is lost is not settled with a batch that is handled without it",
+  async ({ kv, store }) => {
+    await acceptTogether(store, ["a", "b"]);
+    for (const group of await keysOf(kv, "lane")) await kv.delete(group);
+    await acceptAll(store, ["c"]);
+    const batches = await claimAll(store);
+    await acceptAll(store, ["d"]);
+    for (const batch of batches) await store.complete(batch);
+    assertEquals((await store.get("d"))?.state, "queued");
+    for await (const _ of store.check({ discard: true }));
+    assert((await completingAll(store)).has("d"));
+    await assertNothingWaits(kv);
+  },
+);
+
 testStore(
   "as many events die in one commit as it holds, with long ids and errors",
   async ({ store }) => {

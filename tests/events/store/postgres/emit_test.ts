@@ -1,8 +1,13 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Client } from "pg";
+import { until } from "../../../../dev/harness/until.ts";
+import { emissionOf } from "../../../../events/store/emission.ts";
 import { openEventStore } from "../../../../mod.ts";
 import { claimAll, claimOne, delivery, idsOf } from "../_events.ts";
 import { type PostgresStoreUnderTest, testPostgres } from "./_stores.ts";
+
+/** Counts the statements that wait for a transaction. */
+const WAITING = "select count(*)::int as n from pg_locks where not granted";
 
 /** Runs a function with a client of the user's own. */
 async function withClient(
@@ -59,6 +64,35 @@ testPostgres("an event whose id is known is no new one in a transaction, either"
   });
 });
 
+testPostgres(
+  "whoever emits an id of an open transaction waits, and nobody else does",
+  async (sut) => {
+    const { store, place } = sut;
+    await withClient(sut, async (client) => {
+      await client.query("begin");
+      await store.emit("jobs", "made", {}, { id: "1", tx: client });
+      await store.accept(delivery("d1", "{}", "key"));
+      const lease = await claimOne(store);
+      const emits = [emissionOf("jobs", "made", {}, { id: "1" })];
+      let isSettled = false;
+      const settling = store.complete(lease, { emits, effects: place.effects.set("a", 1) })
+        .finally(() => isSettled = true);
+      const waiting = store.transact((_, { emit }) => emit("jobs", "made", {}, { id: "1" }));
+      await until(async () => (await client.query(WAITING)).rows[0].n > 1, 20_000);
+      // Neither the event nor its group is locked.
+      assert(await store.renew(lease, 60_000));
+      await store.accept(delivery("d2", "{}", "key"));
+      await store.accept(delivery("d3", "{}", "other"));
+      assert(await store.complete(await claimOne(store)));
+      assertEquals(isSettled, false);
+      await client.query("commit");
+      assert(await settling);
+      assertEquals(await waiting, "jobs:1");
+      assertEquals(idsOf(await claimAll(store)).toSorted(), ["d2", "jobs:1"]);
+    });
+  },
+);
+
 testPostgres("an event of a transaction joins its group when it is claimed", async (sut) => {
   const { store } = sut;
   await withClient(sut, async (client) => {
@@ -85,7 +119,7 @@ testPostgres("transact() and emit() have the types that an app needs", async ({ 
   assertEquals([typed[1], (await store.get(typed[0]))?.type], [2, "made"]);
   // @ts-expect-error: a string is no transaction.
   const wrong = () => store.emit("jobs", "made", {}, { tx: "begin" });
-  await assertRejects(wrong);
+  await assertRejects(wrong, TypeError, "'tx' must be a client of npm:pg that is in a transaction");
 });
 
 Deno.test("emit() refuses a transaction where the store takes none", async () => {

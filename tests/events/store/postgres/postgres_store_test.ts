@@ -138,6 +138,30 @@ testWith(needs, "an app says why its database cannot be used", async () => {
   await assertRejects(() => openOn(nobody), Error, refusal);
 }, missing);
 
+/** Makes an empty database, and returns its URL. */
+async function newDatabase(name: string, more = ""): Promise<string> {
+  const { direct } = await sharedPostgres();
+  await run(direct, `create database ${name} template template0 ${more}`);
+  return Object.assign(new URL(direct), { pathname: `/${name}` }).href;
+}
+
+testWith(needs, "a database that cannot hold every text is refused", async () => {
+  const url = await newDatabase("latin", "encoding LATIN1");
+  const refusal = "it has the encoding LATIN1, which lacks characters: make one with UTF8";
+  await assertRejects(() => openOn(url), Error, refusal);
+  await assertRejects(() => existingPostgres.open(url, true), Error, refusal);
+}, missing);
+
+testWith(needs, "bytes are read in whatever way a database writes them", async () => {
+  const url = await newDatabase("escaping");
+  await run(url, "alter database escaping set bytea_output = 'escape'");
+  const { app } = await openOn(url);
+  await using _ = app;
+  const all = String.fromCharCode(...Array(0x180).keys()) + "\\x00\\000";
+  const { id } = await app.store.emit("jobs", "made", {}, { id: all });
+  assertEquals((await app.store.get(id))?.deliveryId, all);
+}, missing);
+
 testWith(needs, "an app shows no password of its database", async () => {
   const url = (await sharedPostgres()).direct;
   const [user, password] = [newSchema(), "s3cret-pw"];
