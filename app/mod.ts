@@ -71,6 +71,7 @@ export type {
   InterruptRule,
   NewerOptions,
   OwnEvents,
+  PlacesOptions,
   SetStateOptions,
   StateOptions,
   StoreDefinition,

@@ -497,7 +497,7 @@ testMistakes<void>({
   "Cannot group the delivery": {
     [
       'there is no option "quiet". There are key, quietMs, maxWaitMs, together, newer, interrupt, ' +
-      "maxInterrupts"
+      "maxInterrupts, places"
     ]: () => group({ key: "a", quiet: 1 }),
     '\'newer\' must be "wait", "interrupt" or "steer", got "merge"': () =>
       group({ key: "a", newer: "merge" }),
@@ -516,6 +516,11 @@ testMistakes<void>({
       group({ key: "a", together: "all" }),
     "'maxWaitMs' must be from 5 to 604800000, got 4": () =>
       group({ key: "a", quietMs: 5, maxWaitMs: 4 }),
+    "'places' must be a whole number from 1 to 100, got 0": () => group({ key: "a", places: 0 }),
+    "'places' must be 1 with 'quietMs', since a handler gets all events that wait, got 2": () =>
+      group({ key: "a", quietMs: 5, places: 2 }),
+    "'places' must be 1 with 'newer', since a handler gets all events that wait, got 2": () =>
+      group({ key: "a", newer: "steer", places: 2 }),
   },
   "Cannot create the router": {
     'there is no option "strikt". There are strict, platform, store': () =>
@@ -618,7 +623,7 @@ testMistakes<EventStore>({
       importEvents(store, ReadableStream.from([]), wrong({ limit: 1 })),
   },
   "Cannot emit the event": {
-    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts':
+    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts, places':
       (
         store,
       ) => store.emit("jobs", "a", {}, wrong({ delay: 1 })),
@@ -652,7 +657,7 @@ testMistakes<HandlerContext>({
       (await state("a")).set(1, wrong(null)),
   },
   "Cannot emit the event": {
-    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts':
+    'there is no option "delay". There are id, delayMs, group, quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts, places':
       (
         { emit },
       ) => emit("jobs", "a", {}, wrong({ delay: 1 })),
@@ -660,6 +665,7 @@ testMistakes<HandlerContext>({
       emit("jobs", "a", {}, { quietMs: 1 }),
     "'interrupt' needs a 'group'": ({ emit }) => emit("jobs", "a", {}, { interrupt: true }),
     "'newer' needs a 'group'": ({ emit }) => emit("jobs", "a", {}, { newer: "steer" }),
+    "'places' needs a 'group'": ({ emit }) => emit("jobs", "a", {}, { places: 2 }),
     "'interrupt', which says what becomes of the steps, must be an object, got true": ({ emit }) =>
       emit("jobs", "a", {}, wrong({ group: "a", newer: "interrupt", interrupt: true })),
     "'interrupt' needs newer: \"interrupt\", got undefined": ({ emit }) =>

@@ -1,21 +1,21 @@
 import { checkKeys, checkString, isPromise, metSync } from "../core/check_options.ts";
 import { groupRule } from "../events/store/batch_options.ts";
-import type { BatchOptions, Delivery, NewerOptions } from "../events/store/mod.ts";
+import type { BatchOptions, Delivery, NewerOptions, PlacesOptions } from "../events/store/mod.ts";
 
 /**
- * Group that a delivery belongs to, with the time for which it waits for others, and the rule for newer ones that come
- * while its handler runs.
+ * Group that a delivery belongs to, with the time for which it waits for others, the rule for newer ones that come
+ * while its handler runs, and the number that are handled at a time.
  *
  * @category Platforms
  */
-export type DeliveryGroup = BatchOptions & NewerOptions & {
-  /** Key of the group: events with the same one are handled one at a time and in the order received. */
+export type DeliveryGroup = BatchOptions & NewerOptions & PlacesOptions & {
+  /** Key of the group: events with the same one are handled in the order received, one at a time or as `places` says. */
   readonly key: string;
 };
 
 /**
- * Returns the group of a delivery, or its key. Deliveries of one group are handled one at a time and in the
- * order received, or together; those without a group as they come.
+ * Returns the group of a delivery, or its key. Deliveries of one group are handled in the order received, one
+ * at a time, several, or together; those without a group as they come.
  *
  * @category Platforms
  */
@@ -24,7 +24,7 @@ export type GroupBy = (delivery: Delivery) => string | DeliveryGroup | undefined
 const DOING = "group the delivery";
 
 const MEMBERS = [
-  ...["key", "quietMs", "maxWaitMs", "together", "newer", "interrupt", "maxInterrupts"],
+  ...["key", "quietMs", "maxWaitMs", "together", "newer", "interrupt", "maxInterrupts", "places"],
 ] as const;
 
 /**

@@ -76,5 +76,6 @@ export type {
   EventStore,
   InterruptRule,
   NewerOptions,
+  PlacesOptions,
 } from "../events/store/mod.ts";
 export type { Attempt, Telemetry } from "../telemetry/mod.ts";

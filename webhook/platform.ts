@@ -84,8 +84,8 @@ export interface PlatformOptions {
    */
   readonly maxTotalBodyBytes?: number | undefined;
   /**
-   * Returns a delivery's group, or the group's key: deliveries of one group are handled one at a time and in
-   * the order received. With {@linkcode DeliveryGroup.quietMs}, those that come in quick succession are handled
+   * Returns a delivery's group, or the group's key: deliveries of one group are handled in the order
+   * received, one at a time or as many as it has {@linkcode DeliveryGroup.places}. With {@linkcode DeliveryGroup.quietMs}, those that come in quick succession are handled
    * together.
    *
    * @default {undefined} Events are handled as they come.

@@ -3,7 +3,7 @@ import { met } from "../../core/check_options.ts";
 import { isTime } from "../../core/shape.ts";
 import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { Tries, untilDone } from "../../core/tries.ts";
-import { checkNewerOptions } from "./batch_options.ts";
+import { checkNewerOptions, checkPlaces } from "./batch_options.ts";
 import type { Dropping, KeptPayloads } from "./_kept_payloads.ts";
 import { LocalHandOff } from "./_local_hand_off.ts";
 import { tellNewer } from "./_newer.ts";
@@ -15,6 +15,7 @@ import {
   inIntake,
   isLive,
   joined,
+  placesOf,
   redelivered,
   replayed,
 } from "./arrival.ts";
@@ -73,6 +74,7 @@ export class Acceptance {
   readonly accept: EventStore["accept"] = async (delivery, options) => {
     checkTypes(delivery);
     if (delivery.newer !== undefined) checkNewerOptions("accept the delivery", delivery);
+    if (delivery.places !== undefined) checkPlaces("accept the delivery", delivery);
     const { engine, retentionMs } = this.#core;
     const id = eventIdOf(delivery);
     const payload = newPayloadRef(engine, delivery.body);
@@ -221,15 +223,16 @@ export async function arrive(
   const { engine } = core;
   const key = orderingKey === null ? null : cutKey(orderingKey);
   const after = (at: Moment) => {
-    const placed = key === null ? record : joined(record, key, at.group!, at.isFirst!);
+    const placed = key === null ? record : joined(record, key, at.group!, at.hasPlace!);
     const made = handOff ? handOff.recordOf(placed, at.now) : placed;
     const { dueAt } = made;
     change.announce = dueAt !== null && dueAt <= at.now;
     return made;
   };
   const joins = key === null ? undefined : inIntake(record.intake, key);
+  const forMs = rememberedMs(core, record);
   const change: Change & { announce: boolean } = {
-    puts: [{ before, after, body, keeps, forMs: rememberedMs(core, record), joins }],
+    puts: [{ before, after, body, keeps, forMs, joins, places: placesOf(record) }],
     cells,
     sums,
     drops,

@@ -196,8 +196,9 @@ function waitOf(
 
 /** Checks whether an event can be handled together with the first one of its group, by the same handlers. */
 function belongsTo(first: EventRecord, record: EventRecord, handlersOf: HandlersOf): boolean {
-  const { state, quiet, payload, platform } = record;
-  const isOpen = state === "queued" && quiet !== undefined && payload !== null;
+  const { state, quiet, payload, platform, dueAt } = record;
+  // One that is due has a place of its own.
+  const isOpen = state === "queued" && dueAt === null && quiet !== undefined && payload !== null;
   // What is done of the first one's handling counts for all of them.
   const isAsFar = String(record.progress ?? []) === String(first.progress ?? []);
   // The results of steps are of one event alone, unless they are what its interrupted run has left.

@@ -1,9 +1,17 @@
 import { writeLog } from "../../core/mod.ts";
+import { MAX_PLACES } from "./batch_options.ts";
 import { readyBatch } from "./_batches.ts";
 import { tellNewer } from "./_newer.ts";
 import { applyChange, NEXT_IS_DUE } from "./_settlement.ts";
 import { endOfWait, type WaitEnd } from "./_waits.ts";
-import { beginsBatch, inIntake, joinedLate, leased, type LeaseRequest } from "./arrival.ts";
+import {
+  beginsBatch,
+  inIntake,
+  joinedLate,
+  leased,
+  type LeaseRequest,
+  placesOf,
+} from "./arrival.ts";
 import {
   type Due,
   type DuePage,
@@ -51,8 +59,8 @@ const MAX_JOIN_MS = 200;
  */
 export const LOOK_AGAIN_MS = 1_000;
 
-/** Reads the first position of a group. */
-const FIRST_POSITION = { from: 0, limit: 1, onlyPositions: true } as const;
+/** Reads the first positions of a group: it has no more places. */
+const FIRST_POSITIONS = { from: 0, limit: MAX_PLACES, onlyPositions: true } as const;
 
 type ClaimOptions = Parameters<EventStore["claim"]>[0];
 
@@ -279,7 +287,7 @@ export class Claims {
 
   /**
    * Adds an event to its ordering group now that it is claimed: it was stored for later, and its group did not wait
-   * for it. If the group is empty the event is leased in the same change, unless it waits for others to be handled
+   * for it. If there is a place for it the event is leased in the same change, unless it waits for others to be handled
    * with; otherwise it waits for its turn like any other.
    *
    * @param claimed The event. It is due.
@@ -298,9 +306,9 @@ export class Claims {
       if (isMeant !== isLeased) claiming.room += isMeant ? -1 : 1;
       isLeased = isMeant;
     };
-    const after = ({ now, group, isFirst = false }: Moment) => {
-      const joined = joinedLate(ready, group!, isFirst, now);
-      const canBeLeased = isFirst && !beginsBatch(joined);
+    const after = ({ now, group, hasPlace = false }: Moment) => {
+      const joined = joinedLate(ready, group!, hasPlace, now);
+      const canBeLeased = hasPlace && !beginsBatch(joined);
       // Reserved before the change is made: other groups join meanwhile.
       reserve(canBeLeased && (isLeased || claiming.room > 0));
       return isLeased ? leased(joined, claiming, now) : joined;
@@ -308,7 +316,8 @@ export class Claims {
     const joins = inIntake(ready.intake, ready.orderingKey ?? "");
     let stored: Stored | null = null;
     try {
-      stored = await this.#put({ before: event, after, joins, via: due }, end);
+      const put = { before: event, after, joins, places: placesOf(ready), via: due };
+      stored = await this.#put(put, end);
     } finally {
       if (!stored) reserve(false);
     }
@@ -346,8 +355,8 @@ export class Claims {
     const other = at.event.record ?? at.event;
     // A position that cannot be read has no id, and holds its group.
     if (other.id !== id) return other.id !== "";
-    const { members: [first] } = await engine.group(key, FIRST_POSITION);
-    return first?.position === position;
+    const { places, members: firsts } = await engine.group(key, FIRST_POSITIONS);
+    return firsts.slice(0, places).some((first) => first.position === position);
   }
 
   /** Puts an event off whose record this version cannot read: another one may read it. */

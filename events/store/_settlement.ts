@@ -5,7 +5,7 @@ import type { EventRecord } from "./event_record.ts";
 import { settledWith } from "./settlement.ts";
 import { rememberedMs, type StoreCore } from "./store_core.ts";
 
-/** Has the next event of a group due once the first one has left it. */
+/** Has the next events of a group due once one has left its place. */
 export const NEXT_IS_DUE: Leave = { head: movedUp };
 
 /** The rest of a change, beside the event. */
@@ -67,14 +67,20 @@ async function applyLeaving<TTx>(
   options: SettleOptions<TTx>,
 ): Promise<Applied> {
   const handOff = new LocalHandOff(core);
+  let hasFurther = false;
   const leave: Leave = {
     through: before.record.batch?.last,
     member: options.member ?? ((record) => memberOf(core, settledWith(record, after))),
-    head: (next, now) => handOff.recordOf(movedUp(next, now), now),
+    head: (next, now, at) => {
+      const moved = movedUp(next, now, at);
+      hasFurther ||= at.isFurther && moved !== null;
+      return moved && !at.isFurther ? handOff.recordOf(moved, now) : moved;
+    },
   };
   try {
     const applied = await core.engine.apply(changeOf(core, before, after, options, leave));
     handOff.end(applied.ok ? applied.head : null);
+    if (applied.ok && hasFurther) core.local.listener?.wake();
     return applied;
   } catch (error) {
     handOff.fail(error);

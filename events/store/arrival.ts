@@ -21,6 +21,7 @@ import {
   type PayloadRef,
 } from "./event_record.ts";
 import type { PortableRecord } from "./portable_event.ts";
+import type { HeadAt } from "./engine.ts";
 import { cancelled, isCancelRequested, released, withAttempt } from "./settlement.ts";
 
 /** Length of the digest with which a key ends that was cut: 128 bits, no two keys will ever share one. */
@@ -127,7 +128,7 @@ export function accepted(
   now: number,
 ): EventRecord {
   const { platform, source, type, intake, deliveryId, traceparent } = delivery;
-  const { action, repository, chat, sender, requestId, quietMs, newer } = delivery;
+  const { action, repository, chat, sender, requestId, quietMs, newer, places = 1 } = delivery;
   const isHeard = newer !== undefined && newer !== "wait";
   // What is undefined is not stored, and one shape of all records is copied faster.
   return {
@@ -147,6 +148,7 @@ export function accepted(
     attempt: 0,
     dueAt: now,
     orderingKey: null,
+    places: places > 1 ? places : undefined,
     group: null,
     quiet: quietMs === undefined && !isHeard ? undefined : quietRuleOf(delivery, isHeard, now),
     newer: isHeard ? newerRuleOf(delivery, newer) : undefined,
@@ -178,11 +180,11 @@ export function emitted(
   parent?: EventRecord,
 ): EventRecord {
   const { source, type, action, id: deliveryId, delayMs, group } = emission;
-  const { quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts } = emission;
+  const { quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts, places } = emission;
   const [steps, interrupts] = interrupt === true ? [undefined, true] : [interrupt, false];
   const own = { platform: OWN, intake: source, source, type, action, deliveryId };
   const { traceparent, id: causedBy } = parent ?? {};
-  const heard = { newer, interrupt: steps, maxInterrupts };
+  const heard = { newer, interrupt: steps, maxInterrupts, places };
   const delivery = { ...own, quietMs, maxWaitMs, together, ...heard, traceparent, ...NO_BODY };
   const record = accepted(delivery, id, payload, now);
   return {
@@ -341,22 +343,32 @@ export interface LeaseRequest {
 }
 
 /**
- * Gives an event its position in its ordering group. It is on the schedule only if it is the first one. An
+ * Finds how many events of an ordering group are handled at a time once an event has joined it.
+ *
+ * @param record The record of the event.
+ * @returns The number.
+ */
+export function placesOf({ quiet, places = 1 }: EventRecord): number {
+  return quiet ? 1 : places;
+}
+
+/**
+ * Gives an event its position in its ordering group. It is on the schedule only if there is a place for it. An
  * event that is handled together with the next ones is due once it may be quiet.
  *
  * @param record The record.
  * @param orderingKey The ordering key.
  * @param group The position.
- * @param isFirst Set if no other event is in the group.
+ * @param hasPlace Set if it can be handled beside the others in the group.
  * @returns The record.
  */
 export function joined(
   record: EventRecord,
   orderingKey: string,
   group: GroupPosition,
-  isFirst: boolean,
+  hasPlace: boolean,
 ): EventRecord {
-  const after = { ...record, orderingKey, group, dueAt: isFirst ? record.dueAt : null };
+  const after = { ...record, orderingKey, group, dueAt: hasPlace ? record.dueAt : null };
   const { quiet, dueAt, delayMs = 0 } = after;
   if (!quiet || dueAt === null) return after;
   const waitMs = firstWaitOf(after);
@@ -365,26 +377,26 @@ export function joined(
 }
 
 /**
- * Gives an event that joins late its position in its ordering group. If it is the first one it can
+ * Gives an event that joins late its position in its ordering group. If there is a place for it, it can
  * be leased, or waits until it is quiet if it is handled together with the next ones; otherwise it waits at the end of
  * the group, off the schedule.
  *
  * @param record The record.
  * @param group The position.
- * @param isFirst Set if no other event is in the group.
+ * @param hasPlace Set if it can be handled beside the others in the group.
  * @param now The time, milliseconds since the epoch.
  * @returns The record.
  */
 export function joinedLate(
   { joinsLater: _, ...record }: EventRecord,
   group: GroupPosition,
-  isFirst: boolean,
+  hasPlace: boolean,
   now: number,
 ): EventRecord {
   // It waits from the time at which it became due: claims may come later.
   const since = Math.min(now, record.dueAt ?? now);
   const after = { ...anewQuiet(record, since), group };
-  if (!isFirst) return { ...after, dueAt: null, delayMs: 0 };
+  if (!hasPlace) return { ...after, dueAt: null, delayMs: 0 };
   return beginsBatch(after) ? waiting(after, firstWaitOf(after), group.position + 1, since) : after;
 }
 
@@ -438,14 +450,15 @@ export function beginsBatch({ quiet, batch, group }: EventRecord): boolean {
 }
 
 /**
- * Makes an event due that has become the first of its ordering group.
+ * Makes an event due that has got a place in its ordering group.
  *
  * @param record The record.
  * @param now The time, milliseconds since the epoch.
- * @returns The record.
+ * @param at Its rank. An event that is handled together with the next ones has to be the first one.
+ * @returns The record; null if it waits still.
  */
-export function movedUp(record: EventRecord, now: number): EventRecord {
-  return { ...record, dueAt: now, delayMs: 0 };
+export function movedUp(record: EventRecord, now: number, { isFirst }: HeadAt): EventRecord | null {
+  return record.quiet && !isFirst ? null : { ...record, dueAt: now, delayMs: 0 };
 }
 
 /**

@@ -8,6 +8,23 @@ import {
 } from "../../core/check_options.ts";
 
 /**
+ * Rule for how many events of an ordering group are handled at a time.
+ *
+ * @category Flows
+ */
+export interface PlacesOptions {
+  /**
+   * Largest number of events of the group that are handled at a time, over all processes: from 1 to 100. They begin in
+   * the order received. One that waits to be tried again, or was put off, keeps its place; a parked one leaves it. The
+   * number of the event that has joined the group last counts. With more than 1 there is no `quietMs`, and newer events
+   * wait.
+   *
+   * @default {1}
+   */
+  readonly places?: number | undefined;
+}
+
+/**
  * Rule by which an event of an ordering group is handled together with others.
  *
  * @category Flows
@@ -108,6 +125,9 @@ export const DEFAULT_MAX_INTERRUPTS = 10;
 /** Largest number of interrupts. */
 const MAX_INTERRUPTS = 1_000;
 
+/** Largest number of places: each end of an event reads the events that have one. */
+export const MAX_PLACES = 100;
+
 /** Longest time to wait until it is quiet: a day. */
 const MAX_QUIET_MS = 86_400_000;
 
@@ -145,13 +165,39 @@ function checkBatchOptions(
  * @throws {TypeError} If a rule is something else.
  * @throws {RangeError} If a number is out of range, or one is missing.
  */
-export function groupRule<TRule extends BatchOptions & AnyNewerOptions>(
+export function groupRule<TRule extends BatchOptions & AnyNewerOptions & PlacesOptions>(
   doing: string,
   rule: TRule,
 ): TRule | undefined {
   const isHeard = checkNewerOptions(doing, rule);
   const full = isHeard ? { ...rule, quietMs: rule.quietMs ?? 0 } : rule;
-  return checkBatchOptions(doing, full) ? full : undefined;
+  const isBatch = checkBatchOptions(doing, full);
+  return checkPlaces(doing, rule) || isBatch ? full : undefined;
+}
+
+/**
+ * Checks the number of places of a group, as a caller has given it.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param rule The rules of the group. Their values may be of any type.
+ * @returns True if there is a number.
+ * @throws {TypeError} If there are several places, and events are handled together.
+ * @throws {RangeError} If the number is out of range.
+ */
+export function checkPlaces(
+  doing: string,
+  { places, quietMs, newer }: {
+    readonly [name in "places" | "quietMs" | "newer"]?: unknown;
+  },
+): boolean {
+  if (places === undefined) return false;
+  wholeNumber({ max: MAX_PLACES })(doing, "places", places);
+  const other = quietMs !== undefined ? "quietMs" : "newer";
+  const isOne = places === 1 || (quietMs === undefined && (newer ?? "wait") === "wait");
+  if (isOne) return true;
+  throw new TypeError(
+    `Cannot ${doing}: 'places' must be 1 with '${other}', since a handler gets all events that wait, got ${places}`,
+  );
 }
 
 /**

@@ -12,6 +12,7 @@ import {
   groupRule,
   type InterruptRule,
   type NewerOptions,
+  type PlacesOptions,
 } from "./batch_options.ts";
 import type { SettlementRoom } from "./engine.ts";
 import type { EventChat, EventRecord, EventRepository, EventSender } from "./event_record.ts";
@@ -95,6 +96,7 @@ export interface OwnEvents<TEvents extends object = Readonly<Record<string, Json
  */
 export type EmitOptions =
   & BatchOptions
+  & PlacesOptions
   & (NewerOptions | {
     readonly newer?: undefined;
     /**
@@ -120,8 +122,8 @@ export type EmitOptions =
      */
     readonly delayMs?: number | undefined;
     /**
-     * The ordering key: events of the source with the same one are handled one at a time. The event joins the
-     * others when it is due, behind those that wait then, and never holds them up before.
+     * The ordering key: events of the source with the same one are handled one at a time, or as `places` says. The event
+     * joins the others when it is due, behind those that wait then, and never holds them up before.
      *
      * @default {undefined} None.
      */
@@ -172,7 +174,7 @@ export interface Emit {
  *
  * @category Flows
  */
-export interface Emission extends BatchOptions {
+export interface Emission extends BatchOptions, PlacesOptions {
   /** The name of its source. */
   readonly source: string;
   /** The type. */
@@ -233,7 +235,7 @@ const OPTIONS = {
   group: checkFilled,
   // Together.
   ...{ quietMs: undefined, maxWaitMs: undefined, together: undefined },
-  ...{ newer: undefined, interrupt: undefined, maxInterrupts: undefined },
+  ...{ newer: undefined, interrupt: undefined, maxInterrupts: undefined, places: undefined },
 };
 
 /**
@@ -266,10 +268,10 @@ export function emissionOf(
   const { id, delayMs = 0, group } = options;
   const rule = ruleOf(options);
   if (rule && group === undefined) {
-    const { quietMs, newer } = options;
+    const { quietMs, newer, interrupt } = options;
     const needs = quietMs !== undefined
       ? "'quietMs' needs a 'group': it is the time without a new event of that"
-      : `'${newer === undefined ? "interrupt" : "newer"}' needs a 'group'`;
+      : `'${newer ? "newer" : interrupt ? "interrupt" : "places"}' needs a 'group'`;
     throw new TypeError(`Cannot ${DOING}: ${needs}`);
   }
   const body = bodyOf(payload);
@@ -288,12 +290,16 @@ export function emissionOf(
 
 /** Reads the rules of the group from the options of an event. */
 function ruleOf(
-  { quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts }: EmitOptions,
-): Pick<Emission, keyof BatchOptions | "newer" | "interrupt" | "maxInterrupts"> | undefined {
+  { quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts, places }: EmitOptions,
+):
+  | Pick<Emission, keyof BatchOptions | "newer" | "interrupt" | "maxInterrupts" | "places">
+  | undefined {
   if (interrupt !== true || newer !== undefined || maxInterrupts !== undefined) {
-    return groupRule(DOING, { quietMs, maxWaitMs, together, newer, interrupt, maxInterrupts });
+    const heard = { newer, interrupt, maxInterrupts };
+    return groupRule(DOING, { quietMs, maxWaitMs, together, ...heard, places });
   }
-  const rule = groupRule(DOING, { quietMs: quietMs ?? 0, maxWaitMs, together: together ?? "all" });
+  const batch = { quietMs: quietMs ?? 0, maxWaitMs, together: together ?? "all" } as const;
+  const rule = groupRule(DOING, { ...batch, places });
   return { ...rule, interrupt };
 }
 

@@ -56,8 +56,8 @@ export interface Moment {
   readonly now: number;
   /** The position that the event gets in the group that it joins. */
   readonly group?: GroupPosition | undefined;
-  /** Set if no other event is in that group. */
-  readonly isFirst?: boolean | undefined;
+  /** Set if there is a place for the event in that group: it can be handled beside the others. */
+  readonly hasPlace?: boolean | undefined;
 }
 
 /** The id of a new event, and what is to happen if an event has it already. */
@@ -108,23 +108,42 @@ export interface Put {
    */
   readonly joins?: string | undefined;
   /**
+   * The number of places that the group has from then on: so many of its first events are due, and the others wait.
+   *
+   * @default {1}
+   */
+  readonly places?: number | undefined;
+  /**
    * The event as {@linkcode Engine.due} has found it. Nothing that made it due then does so after this change: only the
    * record after, or another move.
    */
   readonly via?: Due | undefined;
 }
 
+/** Rank of an event that gets a place in its ordering group. */
+export interface HeadAt {
+  /** Set if it is the first one of its group. */
+  readonly isFirst: boolean;
+  /** Set if another one has got a place by the same change: `Applied.head` is that one. */
+  readonly isFurther: boolean;
+}
+
 /**
- * Change of the ordering groups that events leave. In a group only the first event is due; the others wait, with no
- * time in their records.
+ * Change of the ordering groups that events leave. In a group only the first event has a place and is due, or the first
+ * ones, as the last put that has joined it says ({@linkcode Put.places}); the others wait, with no time in their records.
+ * An event that has a place keeps it until it leaves. None gets a place while one before it waits.
  *
- * An event leaves its group if its record after names none, if it is deleted, or by a {@linkcode Move}. If the first
- * one of a group has left, the next one becomes due: `head` makes its record, once all events have left that leave by
- * the change. A next one that cannot be read stays as it is, is due now, and holds up its group.
+ * An event leaves its group if its record after names none, if it is deleted, or by a {@linkcode Move}. If one that had
+ * a place has left, the next one becomes due, or as many as there are places by now: `head` makes their records, once
+ * all events have left that leave by the change. A next one that cannot be read stays as it is, is due now, and holds its
+ * place.
  */
 export interface Leave {
-  /** Makes the record of the next event of a group, which is due now. It may be called more than once. */
-  readonly head: (record: EventRecord, now: number) => EventRecord;
+  /**
+   * Makes the record of the next event of a group, which is due now; null if it, and all behind it, wait still. It may be
+   * called more than once.
+   */
+  readonly head: (record: EventRecord, now: number, at: HeadAt) => EventRecord | null;
   /**
    * The last position of a batch. If the event of the first put is the first one of its group, all others up to this
    * position leave with it. One that cannot be read stays.
@@ -242,7 +261,7 @@ export type Applied =
     readonly version: Version;
     /** The events of the puts, in their order, without those that members bring; null for one left out or deleted. */
     readonly written: readonly (Stored | null)[];
-    /** The next event of the group that the event of the first put has left, if it is due now. */
+    /** The next event of the group that the event of the first put has left, if it is due now, or the first of them. */
     readonly head?: Stored | undefined;
   }
   | {
@@ -297,6 +316,8 @@ export interface GroupMember {
 export interface Group {
   /** The position that the next event will take. */
   readonly next: number;
+  /** The number of places. */
+  readonly places: number;
   /** The latest `quiet.since` of the events that have joined, milliseconds since the epoch; undefined without any. */
   readonly joinedAt: number | undefined;
   /** The events from the first position on that was asked for. */

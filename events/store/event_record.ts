@@ -4,7 +4,7 @@
  * @module
  */
 import type { JsonObject } from "../../core/parse_json.ts";
-import type { BatchOptions, InterruptRule } from "./batch_options.ts";
+import type { BatchOptions, InterruptRule, PlacesOptions } from "./batch_options.ts";
 import {
   type Check,
   type Checks,
@@ -74,7 +74,7 @@ export interface EventSender {
  *
  * @category Event store and worker
  */
-export interface Delivery extends BatchOptions {
+export interface Delivery extends BatchOptions, PlacesOptions {
   /** Fate of the handler of its group that runs, see {@linkcode NewerOptions.newer}. */
   readonly newer?: "wait" | "interrupt" | "steer" | undefined;
   /** Fate of the steps of a run that newer events interrupt. Only with `interrupt`. */
@@ -94,7 +94,7 @@ export interface Delivery extends BatchOptions {
    * apart, so that several can share a store.
    */
   readonly intake?: string | undefined;
-  /** Events with the same key are handled one at a time, in the order received. */
+  /** Events with the same key are handled in the order received: as many at a time as there are `places`. */
   readonly orderingKey?: string | undefined;
   /** The trace that its handling becomes part of, as W3C Trace Context has it. Any other text is dropped. */
   readonly traceparent?: string | undefined;
@@ -205,8 +205,10 @@ export interface EventRecord {
    * It waits for that as long as it has no more. None if it was not.
    */
   readonly limitedAttempt?: number | undefined;
-  /** The ordering key: events with the same one are handled one at a time. Null if it has none. */
+  /** The ordering key: events with the same one are handled one at a time, or as `places` says. Null if it has none. */
   readonly orderingKey: string | null;
+  /** The number of events of its ordering group that are handled at a time, if it is the last that has joined. 1 if none. */
+  readonly places?: number | undefined;
   /** Its position in its ordering group; null if it has none, or has left the group. */
   readonly group: {
     /** The key of the group. */
@@ -523,6 +525,7 @@ const RECORD: Checks<EventRecord> = {
   plannedMs: orNone(isTime),
   limitedAttempt: orNone(isCount),
   orderingKey: orNull(isText),
+  places: orNone((value) => isCount(value) && value !== 0),
   group: orNull(isGroupPosition),
   quiet: orNone(shape<QuietRule>({
     quietMs: isTime,
@@ -605,6 +608,7 @@ const DELIVERY: Checks<Delivery> = {
   newer: orNone(isOneOf(["wait", "interrupt", "steer"])),
   interrupt: orNone(shape<InterruptRule>({ steps: isOneOf(["keep", "drop"]) })),
   maxInterrupts: orNone(isCount),
+  places: orNone(isCount),
   traceparent: optional(isText),
   repository: orNull(OF_DELIVERY.repository),
   chat: orNull(OF_DELIVERY.chat),

@@ -5,7 +5,7 @@
  */
 export type { Delivery, EventChat, EventRepository, EventSender } from "./event_record.ts";
 export type { EventFilter, EventRecord, EventState, StoredEvent } from "./event_record.ts";
-export type { BatchOptions, InterruptRule, NewerOptions } from "./batch_options.ts";
+export type { BatchOptions, InterruptRule, NewerOptions, PlacesOptions } from "./batch_options.ts";
 export type { FailingEvent, FailingRule } from "./failing.ts";
 export type { DeadEvent, Emission, Emit, EmitOptions, OwnEvents } from "./emission.ts";
 export { NotKeptError } from "./event_record.ts";

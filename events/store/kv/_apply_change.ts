@@ -69,6 +69,7 @@ interface LeftGroup {
 interface Joining {
   readonly event: EventWrite;
   readonly key: string;
+  readonly places: number;
 }
 
 /** Makes the method that changes a store. */
@@ -317,13 +318,13 @@ class Attempt {
       : this.#parts.commits.commit(this.#write, this.#hasTurn ? 0 : this.change.withinMs);
   }
 
-  #join({ event, key }: Joining): Promise<string | null> {
+  #join({ event, key, places }: Joining): Promise<string | null> {
     const { urgency, turn } = this.change;
     const since = turn || urgency === "intake" ? performance.now() : undefined;
     return this.#joins.join({
-      ...{ key, base: this.#write, bytes: event.bytes, since },
-      add: (write, group, isFirst) => {
-        event.join(write, { now: Date.now(), group, isFirst });
+      ...{ key, places, base: this.#write, bytes: event.bytes, since },
+      add: (write, group, hasPlace) => {
+        event.join(write, { now: Date.now(), group, hasPlace });
         return event.record;
       },
     });
@@ -349,14 +350,14 @@ class Attempt {
     options: typeof PART | undefined,
     known: Set<string> | undefined,
   ): EventWrite | null {
-    const { joins } = put;
+    const { joins, places = 1 } = put;
     const event = new EventWrite(this.#parts, this.change, put, this.#write, options);
     if (known && isChosen(put)) {
       if (known.has(event.id)) return null;
       // The same id may come again, in the same change.
       known.add(event.id);
     }
-    if (joins !== undefined) this.#joining = { event, key: joins };
+    if (joins !== undefined) this.#joining = { event, key: joins, places };
     const at = joins === undefined ? this.#at : behindOthers(this.#at, joins);
     this.#read(event.start(at, this.freed?.get(event.id) ?? null));
     this.#isLeaving ||= event.left !== undefined;
@@ -400,7 +401,11 @@ class Attempt {
       onMember: (record) => {
         members.push({ record, bytes: this.#addMember(this.#write, record, leave) });
       },
-      onNext: (next, now) => this.#head = leave.head(next, now),
+      onNext: (next, now, at) => {
+        const moved = leave.head(next, now, at);
+        this.#head ??= moved ?? undefined;
+        return moved;
+      },
     });
     if (this.#readings) await Promise.all(this.#readings);
     if (this.#write.bytes <= MAX_LEAVING_BYTES || members.length < 2) return undefined;
@@ -588,7 +593,7 @@ function neededLeave({ leave }: KvChange): Leave {
 
 /** Makes a moment for finding out what follows from joining a group, before the position is known. */
 function behindOthers({ now }: Moment, key: string): Moment {
-  return { now, group: { key, position: 0 }, isFirst: false };
+  return { now, group: { key, position: 0 }, hasPlace: false };
 }
 
 function addCells(

@@ -1,7 +1,7 @@
 import { NoTurnError } from "../engine.ts";
 import type { EventRecord, GroupPosition } from "../event_record.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
-import { type Group, joinGroup, readToJoin } from "./_ordering_groups.ts";
+import { type Group, joinGroup, placeFor, readToJoin, withPlaces } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { readAll } from "./_reads.ts";
 import { hasTooManyChecks, isTooMuch, Write } from "./_write.ts";
@@ -22,6 +22,8 @@ const MAX_COMMITS = 3;
 export interface Joining {
   /** The key of the group. */
   readonly key: string;
+  /** The number of places that the group has from then on. */
+  readonly places: number;
   /** The checks and changes of its commit that do not depend on its position. */
   readonly base: Write;
   /** The number of bytes of its payload that its record adds to a write. */
@@ -33,10 +35,10 @@ export interface Joining {
    *
    * @param write The write.
    * @param position Its position in the group.
-   * @param isFirst Set if no other event is in the group.
+   * @param hasPlace Set if it can be handled beside the others in the group.
    * @returns Its record in the group.
    */
-  add(write: Write, position: GroupPosition, isFirst: boolean): EventRecord;
+  add(write: Write, position: GroupPosition, hasPlace: boolean): EventRecord;
 }
 
 /** An event that waits to join. */
@@ -120,6 +122,9 @@ export class GroupIntake {
   async #takeTurn(key: string, queue: Queue, turn: Turn): Promise<readonly Waiting[]> {
     let group = await readToJoin(this.#parts, key);
     for (let commits = 0; commits < MAX_COMMITS; commits++) {
+      if (queue.waiting.some(({ places }) => places > 1)) {
+        group = await withPlaces(this.#parts, group);
+      }
       const some = this.#take(queue, group);
       turn.events = some.events;
       if (some.events.length === 0) return [];
@@ -143,6 +148,7 @@ export class GroupIntake {
     const checked = new Set<string>();
     const now = performance.now();
     let isFull = false;
+    let { places } = group;
     for (const waiting of queue.waiting) {
       const { base, since, ended } = waiting;
       if (since !== undefined && now - since > MAX_WAIT_MS) {
@@ -158,13 +164,14 @@ export class GroupIntake {
         continue;
       }
       for (const key of keys) checked.add(key);
-      const position = { key: group.key, position: group.next + events.length };
-      const isFirst = group.size + events.length === 0;
-      records.push(waiting.add(write.include(base), position, isFirst));
+      const [next, size] = [group.next + events.length, group.size + events.length];
+      const [after, hasPlace] = placeFor({ ...group, next, size, places }, waiting.places);
+      places = after;
+      records.push(waiting.add(write.include(base), { key: group.key, position: next }, hasPlace));
       events.push(waiting);
     }
     queue.waiting = left;
-    return { write, events, after: joinGroup(this.#parts, write, group, records) };
+    return { write, events, after: joinGroup(this.#parts, write, group, records, places) };
   }
 
   /** Commits events that join together. Without a version, some are to join anew. */

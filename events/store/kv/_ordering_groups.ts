@@ -1,6 +1,6 @@
 /**
  * Ordering groups: the events of one ordering key have positions in a group, and only the first of them is on
- * the schedule.
+ * the schedule, or the first ones if the group has several places.
  *
  * A group has one record, with the next position and the number of events, and one entry for each
  * position. To join, an event takes the next position; it is due only if the group was empty. When the
@@ -8,7 +8,11 @@
  * schedule. An event that is not the first one just leaves. Every change checks the version of the
  * group's record, so the changes of a group happen one after the other. That is also why the events of a
  * batch can leave in one commit, although it checks none of their records: each change of a record that
- * is in a group and not its first one changes the group as well.
+ * waits in a group changes the group as well.
+ *
+ * A group with several places notes how many of them are taken, and the position from which on events wait: so it need
+ * not look at the events that have a place. What joins has one if there is one, and nobody waits. When an event leaves
+ * its place, or there are more places by now, the first of those that wait are put on the schedule.
  *
  * A position whose record is gone is passed over, so that it does not hold up the group. One that cannot be
  * decoded, or whose record cannot be read, holds the group: the order of its events would be lost. A group whose
@@ -20,7 +24,7 @@
 import { writeLog } from "../../../core/mod.ts";
 import { Pool } from "../../../core/pool.ts";
 import { isCount, isTime, orNone, shape } from "../../../core/shape.ts";
-import type { Engine, Group as GroupPart, GroupMember } from "../engine.ts";
+import type { Engine, Group as GroupPart, GroupMember, HeadAt, Leave } from "../engine.ts";
 import {
   type EventRecord,
   type EventRef,
@@ -57,6 +61,18 @@ interface GroupRecord {
   readonly heldUntil?: number | undefined;
   /** The latest time from which the rule of an event counts that is handled together with others. */
   readonly joinedAt?: number | undefined;
+  /** The places, if there are or were several. Otherwise the first event has the only one. */
+  readonly places?: Places | undefined;
+}
+
+/** The places of a group. */
+interface Places {
+  /** Their number, as the event says that has joined last. */
+  readonly count: number;
+  /** The number of them that are taken: more than there are, if there were more before. */
+  readonly taken: number;
+  /** The position behind the last event that has one: all from there on wait. */
+  readonly end: number;
 }
 
 const isGroupShape = shape({
@@ -64,15 +80,19 @@ const isGroupShape = shape({
   size: isCount,
   heldUntil: orNone(isTime),
   joinedAt: orNone(isTime),
+  places: orNone(shape<Places>({ count: isCount, taken: isCount, end: isCount })),
 });
+
+/** The number of places of most groups. */
+const ONE = { count: 1 } as const;
 
 /** The stored entry of a position. */
 type Place = ListedEntry;
 
 /** Changes that follow when an event leaves its group. */
 export interface Leaving {
-  /** Makes the record of the next event. It is due from now on. */
-  readonly onNext: (next: EventRecord, now: number) => EventRecord;
+  /** Makes the record of the next event. It is due from now on, unless it waits still. */
+  readonly onNext: Leave["head"];
   /** The position of the last event that leaves together with it, if it is the first one. */
   readonly last?: number | undefined;
   /** Adds what becomes of an event that leaves together with it to the write. */
@@ -86,6 +106,7 @@ export interface Group {
   readonly size: number;
   readonly heldUntil: number;
   readonly joinedAt: number | undefined;
+  readonly places: Places | undefined;
   readonly versionstamp: string | null;
 }
 
@@ -112,18 +133,50 @@ export async function holdGroup(parts: StoreParts, key: string): Promise<void> {
   await parts.commits.commit(write);
 }
 
+/**
+ * Reads which event of a group has its only place, before one joins that says that there are several.
+ *
+ * @param parts The store.
+ * @param group The group, as it was read.
+ * @returns The group.
+ */
+export async function withPlaces(parts: StoreParts, group: Group): Promise<Group> {
+  if (group.places || group.size === 0) return group;
+  const { value: first } = await placesIn(parts, group.key, NEXT).next();
+  const taken = first ? 1 : 0;
+  return { ...group, places: { count: 1, taken, end: 1 + positionOf(first) } };
+}
+
+/**
+ * Finds whether an event has a place that joins a group.
+ *
+ * @param group The group with those that have joined before. If it has one place, and gets several, with {@linkcode withPlaces}.
+ * @param count The number of places from then on.
+ * @returns The places with the event, and whether it has one.
+ */
+export function placeFor(
+  { next, size, places }: Group,
+  count: number,
+): [Places | undefined, boolean] {
+  if (!places && count === 1) return [undefined, size === 0];
+  const { taken, end } = places ?? { taken: 0, end: next };
+  const hasPlace = size === 0 || (taken === size && taken < count);
+  return [hasPlace ? { count, taken: taken + 1, end: next + 1 } : { count, taken, end }, hasPlace];
+}
+
 /** Adds joining the end of a group to a write. Returns the group as that leaves it, but for its version. */
 export function joinGroup(
   { keys }: StoreParts,
   write: Write,
   group: Group,
   events: readonly Joining[],
+  places: Places | undefined,
 ): Group {
   const { key, next, size, versionstamp } = group;
   let { joinedAt } = group;
   for (const { quiet } of events) if (quiet) joinedAt = Math.max(joinedAt ?? 0, quiet.since);
   const count = events.length;
-  const after = { ...group, next: next + count, size: size + count, joinedAt };
+  const after = { ...group, next: next + count, size: size + count, joinedAt, places };
   write.check({ key: keys.group(key), versionstamp });
   setGroup(write, keys, after);
   for (const [i, { id, receivedAt }] of events.entries()) {
@@ -134,7 +187,7 @@ export function joinGroup(
 }
 
 /**
- * Adds leaving a group to a write. If the event was the first one, the next one is put on the schedule.
+ * Adds leaving a group to a write. If the event had a place, the next one is put on the schedule.
  *
  * @param parts The store.
  * @param write The write.
@@ -157,10 +210,87 @@ export async function leaveGroup(
     await repairGroup(parts, key);
     return group;
   }
+  if (group.places && group.size > 1) {
+    const [gone, places] = await leavePlace(parts, write, group, position, leaving);
+    leaveBehind(parts, write, { ...group, places }, [position], gone);
+    return group;
+  }
   // Of 10,000 keys most have one event at a time: without this check, 1.1 times as many are handled.
   const gone = group.size === 1 ? 0 : await moveNextUp(parts, write, place, leaving);
   leaveBehind(parts, write, group, [position], gone);
   return group;
+}
+
+/**
+ * Has an event leave a group with several places, and moves as many up as there are places then.
+ *
+ * @returns The number of events that leave with it and of positions passed over, and the places then.
+ */
+async function leavePlace(
+  parts: StoreParts,
+  write: Write,
+  { key, size, places }: Group,
+  position: number,
+  { last = position, onMember, onNext }: Leaving,
+): Promise<[gone: number, places: Places]> {
+  const { count, end } = places!;
+  const taken = position < end ? places!.taken - 1 : places!.taken;
+  const after = { count, taken, end };
+  const isBatch = last > position && await isFirstAt(parts, key, position);
+  if (!isBatch && (taken >= count || taken >= size - 1)) return [0, after];
+  const waiting = placesIn(parts, key, Math.min(last - position + NEXT, ALL), end);
+  const rest: Place[] = [];
+  const gone = isBatch ? await takeOut(parts, write, waiting, last, rest, onMember) : 0;
+  const others = chain(rest, waiting);
+  const [passedOver, filled] = await fillPlaces(parts, write, others, after, { onNext, position });
+  await others.return(undefined);
+  return [gone + passedOver, filled];
+}
+
+async function isFirstAt(parts: StoreParts, key: string, position: number): Promise<boolean> {
+  const { value: first } = await placesIn(parts, key, NEXT).next();
+  return positionOf(first) === position;
+}
+
+/**
+ * Moves the first events up that wait, as long as there are places.
+ *
+ * @param parts The store.
+ * @param write The write.
+ * @param waiting The positions of those that wait.
+ * @param places The places.
+ * @param moving Makes their records, and the position of the event that leaves.
+ * @returns The number of positions passed over, and the places then.
+ */
+async function fillPlaces(
+  parts: StoreParts,
+  write: Write,
+  waiting: AsyncIterable<Place>,
+  { count, taken, end }: Places,
+  { onNext, position }: { readonly onNext?: Leaving["onNext"]; readonly position?: number },
+): Promise<[passedOver: number, places: Places]> {
+  let passedOver = 0;
+  let isFurther = false;
+  for await (const place of waiting) {
+    if (taken >= count) break;
+    if (positionOf(place) === position) continue;
+    const onMoved: Leaving["onNext"] | undefined = onNext && ((record, now) => {
+      const next = onNext(record, now, { isFirst: taken === 0, isFurther });
+      isFurther ||= next !== null;
+      return next;
+    });
+    const isMoved = await moveUp(parts, write, place, onMoved);
+    if (isMoved === null) break;
+    if (!isMoved && passedOver < MAX_PASSED_OVER) {
+      // Its record is gone: it would have a place for ever.
+      write.delete(place.key);
+      passedOver++;
+      continue;
+    }
+    if (!isMoved) deferEntry(write, parts.keys, place.value as EventRef, 0, at(place));
+    [taken, end] = [taken + 1, positionOf(place) + 1];
+  }
+  return [passedOver, { count, taken, end }];
 }
 
 /**
@@ -192,16 +322,16 @@ export async function readPart(
   key: string,
   { from, limit, onlyPositions = false }: Parameters<Engine["group"]>[1],
 ): Promise<GroupPart> {
-  const { next, joinedAt } = await readGroup(parts, key);
-  if (limit <= 0) return { next, joinedAt, members: [] };
-  const places: Place[] = [];
+  const { next, joinedAt, places: { count: places } = ONE } = await readGroup(parts, key);
+  if (limit <= 0) return { next, joinedAt, places, members: [] };
+  const found: Place[] = [];
   for await (const place of placesIn(parts, key, Math.min(limit, ALL), from)) {
-    if (places.push(place) >= limit) break;
+    if (found.push(place) >= limit) break;
   }
   const members = onlyPositions
-    ? places.map((place) => ({ position: positionOf(place), event: undefined }))
-    : await membersAt(parts, places);
-  return { next, joinedAt, members };
+    ? found.map((place) => ({ position: positionOf(place), event: undefined }))
+    : await membersAt(parts, found);
+  return { next, joinedAt, places, members };
 }
 
 /** Reads the events at positions. A position that cannot be decoded has one without an id, which cannot be read. */
@@ -261,11 +391,12 @@ async function repairGroup(parts: StoreParts, key: string): Promise<boolean> {
   const [given, behind] = [known?.next ?? 0, 1 + positionOf(places.at(-1))];
   const next = given >= behind ? given : Math.max(behind, Date.now());
   const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
-  if (isRight && given === next && await isMoving(parts, places[0])) return false;
+  const areRight = await areMoving(parts, places, known?.places);
+  if (isRight && given === next && areRight) return false;
   const write = new Write().check({ key: groupKey, versionstamp });
-  const passedOver = await moveFirstUp(parts, write, places);
+  const [passedOver, left] = await repairPlaces(parts, write, places, known?.places);
   const size = places.length - passedOver;
-  setGroup(write, keys, { key, next, size, joinedAt: known?.joinedAt });
+  setGroup(write, keys, { key, next, size, joinedAt: known?.joinedAt, places: left });
   write.notifies = true;
   const isMade = await commits.commit(write) !== null;
   if (isMade) reportRepair(parts, places);
@@ -277,6 +408,41 @@ function reportRepair({ log }: StoreParts, places: readonly Place[]): void {
   const first = places.find(({ value }) => isEventRef(value))?.value as EventRef | undefined;
   const fields = { events: places.length, eventId: first?.id ?? null };
   writeLog(log, "error", "ordering group damaged, repaired", fields);
+}
+
+/** Checks whether the events of a group that have a place are on the schedule. */
+async function areMoving(
+  parts: StoreParts,
+  positions: readonly Place[],
+  places: Places | undefined,
+): Promise<boolean> {
+  if (!places) return await isMoving(parts, positions[0]);
+  const holders = positions.filter((place) => positionOf(place) < places.end);
+  if (holders.length !== places.taken || (holders.length === 0 && positions.length > 0)) {
+    return false;
+  }
+  const moving = await Promise.all(holders.map((place) => isMoving(parts, place)));
+  return moving.every(Boolean);
+}
+
+/**
+ * Puts the events of a group back on the schedule that have a place, or the first one.
+ *
+ * @returns The number of positions passed over, and the places then.
+ */
+async function repairPlaces(
+  parts: StoreParts,
+  write: Write,
+  positions: readonly Place[],
+  places: Places | undefined,
+): Promise<[passedOver: number, places: Places | undefined]> {
+  if (!places) return [await moveFirstUp(parts, write, positions), undefined];
+  const holders = positions.filter((place) => positionOf(place) < places.end).length;
+  const meant = chain(positions, none());
+  // Whether those behind them may be handled beside them, only the next one that leaves can say.
+  const count = Math.max(1, holders);
+  const [passedOver, left] = await fillPlaces(parts, write, meant, { count, taken: 0, end: 0 }, {});
+  return [passedOver, { ...left, count: places.count }];
 }
 
 /** Checks whether the first event of a group is on the schedule; true if there is none, or it cannot be read. */
@@ -419,14 +585,14 @@ async function find(
  * Puts the event at a position on the schedule. One whose record cannot be read gets an entry as well, for a
  * version that can; a position that cannot be decoded holds the group.
  *
- * @returns False if the event is gone.
+ * @returns False if the event is gone, null if it waits still.
  */
 async function moveUp(
   parts: StoreParts,
   write: Write,
   place: Place,
   onNext: Leaving["onNext"] | undefined,
-): Promise<boolean> {
+): Promise<boolean | null> {
   const { value: ref } = place;
   if (!isEventRef(ref)) {
     // Without the key: that may be from a payload.
@@ -444,38 +610,46 @@ async function moveUp(
   }
   if (!isAt(place, record)) return false;
   const key = keys.event(ref);
+  const next = record.dueAt === null ? onNext?.(record, Date.now(), FIRST) : undefined;
+  if (next === null) return null;
   write.check({ key, versionstamp: version });
   if (record.dueAt !== null) setDue(write, keys, record);
-  else if (!onNext) deferEntry(write, keys, ref, 0, at(place));
+  else if (!next) deferEntry(write, keys, ref, 0, at(place));
   else {
-    const next = onNext(record, Date.now());
     write.set(key, encodeValue(next));
     setDue(write, keys, next);
   }
   return true;
 }
 
+/** Rank of the event that gets the only place of its group. */
+const FIRST: HeadAt = { isFirst: true, isFurther: false };
+
 /** Adds the record of a group to a write: none for an empty one. */
 function setGroup(
   write: Write,
   keys: StoreKeys,
-  { key, next, size, joinedAt }: Omit<Group, "heldUntil" | "versionstamp">,
+  { key, next, size, joinedAt, places }: Omit<Group, "heldUntil" | "versionstamp">,
   heldUntil?: number,
 ): void {
   if (size <= 0) return void write.delete(keys.group(key));
-  const record: GroupRecord = { next, size, joinedAt, heldUntil };
+  const record: GroupRecord = { next, size, joinedAt, heldUntil, places };
   write.set(keys.group(key), encodeValue(record));
 }
 
 /** Parses a group. Throws if it cannot be decoded. */
 function groupOf(key: string, { value, versionstamp }: Entry): Group {
   // If the record is lost, its group is not empty: what joins goes behind all that is there, as after a repair.
-  const empty = { key, next: Date.now(), size: 0, heldUntil: 0, joinedAt: undefined };
+  const none = { size: 0, heldUntil: 0, joinedAt: undefined, places: undefined };
+  const empty = { key, next: Date.now(), ...none };
   if (versionstamp === null) return { ...empty, versionstamp };
   if (!isGroupRecord(value)) throw new UndecodableError("an ordering group");
-  const { next, size, heldUntil = 0, joinedAt } = value;
-  return { key, next, size, heldUntil, joinedAt, versionstamp };
+  const { next, size, heldUntil = 0, joinedAt, places } = value;
+  return { key, next, size, heldUntil, joinedAt, places, versionstamp };
 }
+
+/** Lists no positions. */
+async function* none(): AsyncGenerator<Place> {}
 
 async function* chain(first: readonly Place[], rest: AsyncIterable<Place>): AsyncGenerator<Place> {
   yield* first;

@@ -27,7 +27,7 @@ export function needsOf(changes: readonly Change[], met: Met): Needs {
     for (const put of puts) {
       const { before, joins, body, keeps } = put;
       if (!("must" in before && before.must === "free")) needs.ids.add(idOf(before));
-      if (joins !== undefined) needGroup(needs, joins, {});
+      if (joins !== undefined) needGroup(needs, joins, { places: put.places });
       if ("must" in before) {
         if (!body && keeps) needs.payloads.add(keeps.id);
       } else if (leave && before.record?.group) {
@@ -51,12 +51,14 @@ export function needsOf(changes: readonly Change[], met: Met): Needs {
 function needGroup(
   { groups }: Needs,
   key: string,
-  { through = -Infinity, leaving = 0 }: {
+  { through = -Infinity, leaving = 0, places = 1 }: {
     readonly through?: number | undefined;
     readonly leaving?: number;
+    readonly places?: number | undefined;
   },
 ): void {
-  const group = groups.get(key) ?? { through: -Infinity, leaving: 0 };
+  const group = groups.get(key) ?? { through: -Infinity, leaving: 0, places: 1 };
+  group.places = Math.max(group.places, places);
   group.through = Math.max(group.through, through);
   group.leaving += leaving;
   groups.set(key, group);

@@ -122,10 +122,10 @@ export class EventReads
   }
 
   async group(key: string, { from, limit, onlyPositions = false }: GroupOptions): Promise<Group> {
-    type GroupRow = { readonly next: number; readonly joined_at: number | null };
+    type GroupRow = Readonly<{ next: number; places: number; joined_at: number | null }>;
     const [[group], rows] = await Promise.all([
       this.#db.all<GroupRow>(
-        "select next, joined_at from @ordering_group where key = $1",
+        "select next, places, joined_at from @ordering_group where key = $1",
         keyText(key),
       ),
       this.#db.all<EventRow>(
@@ -136,6 +136,7 @@ export class EventReads
     ]);
     return {
       next: group?.next ?? 0,
+      places: group?.places ?? 1,
       joinedAt: group?.joined_at ?? undefined,
       members: rows.map((row) => ({
         position: row.position!,

@@ -51,6 +51,7 @@ create index event_forget on @event (forget_at) where forget_at is not null;
 create table @ordering_group (
   key text collate "C" primary key,
   next double precision not null,
+  places double precision not null,
   joined_at double precision
 ) with (fillfactor = 80);
 

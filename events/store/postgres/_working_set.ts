@@ -32,6 +32,7 @@ export interface SetEvent extends PutColumns {
 /** An ordering group in a working set. */
 interface SetGroup {
   next: number;
+  places: number;
   joinedAt: number | null;
   /** Set if it has other members than those that were read. */
   hasMore: boolean;
@@ -43,12 +44,18 @@ interface SetGroup {
 /** Rows that are read and locked before changes are made. */
 export interface Needs {
   readonly ids: Set<string>;
-  /** Ordering groups: the last position of a batch that leaves, and the number of members that may leave beside it. */
-  readonly groups: Map<string, { through: number; leaving: number }>;
+  /**
+   * Ordering groups: the last position of a batch that leaves, the number of members that may leave beside it, and the
+   * largest number of places that those who join ask for.
+   */
+  readonly groups: Map<string, { through: number; leaving: number; places: number }>;
   /** Cells by their keys in hexadecimal digits. */
   readonly cells: Map<string, Uint8Array>;
   readonly payloads: Set<string>;
 }
+
+/** Members of ordering groups that are read: those of a batch that leaves, and a number of others. */
+type Members = Map<string, { readonly through: number; readonly count: number }>;
 
 /** Thrown if a change must be made again: it met what it had not read. */
 export class AgainError extends Error {
@@ -123,7 +130,7 @@ export class WorkingSet implements ChangeRows<SetEvent> {
     // Groups come first, and what is behind them is read by later statements: then their members stay as they are.
     if (groups.size > 0) await set.#readGroups(db, [...groups.keys()], lock);
     if (ids.size > 0) await set.#readEvents(db, [...ids], lock);
-    if (groups.size > 0) await set.#readMembers(db, groups, lock);
+    if (groups.size > 0) await set.#readAllMembers(db, groups, lock);
     if (cells.size > 0) await set.#readCells(db, cells, lock);
     if (payloads.size > 0) await set.#readPayloads(db, [...payloads]);
     return set;
@@ -141,6 +148,11 @@ export class WorkingSet implements ChangeRows<SetEvent> {
     return this.#group(key).members[0];
   }
 
+  firstsOf(key: string, count?: number): readonly SetEvent[] {
+    const { members, places } = this.#group(key);
+    return members.slice(0, count ?? places);
+  }
+
   othersOf(first: SetEvent, through: number): SetEvent[] {
     return this.#group(first.group_key!).members.slice(1)
       .filter(({ position }) => position! <= through);
@@ -151,9 +163,9 @@ export class WorkingSet implements ChangeRows<SetEvent> {
     return members.length === 0 && !hasMore;
   }
 
-  nextPosition(key: string): number {
+  nextPosition(key: string, places: number): number {
     const group = this.#group(key);
-    group.isChanged = true;
+    [group.places, group.isChanged] = [places, true];
     return group.next++;
   }
 
@@ -285,17 +297,18 @@ export class WorkingSet implements ChangeRows<SetEvent> {
   async #readGroups(db: Session, keys: string[], lock: string): Promise<void> {
     // Locking one that is not there takes a row, so that nobody else makes it meanwhile.
     const sql = lock
-      ? `insert into @ordering_group as known (key, next) select key, 0 from unnest($1::text[]) as key order by key
-        on conflict (key) do update set next = known.next returning key, next, joined_at`
-      : "select key, next, joined_at from @ordering_group where key = any($1::text[])";
-    type Row = { readonly key: string; readonly next: number; readonly joined_at: number | null };
+      ? `insert into @ordering_group as known (key, next, places)
+        select key, 0, 1 from unnest($1::text[]) as key order by key
+        on conflict (key) do update set next = known.next returning key, next, places, joined_at`
+      : "select key, next, places, joined_at from @ordering_group where key = any($1::text[])";
+    type Row = Readonly<{ key: string; next: number; places: number; joined_at: number | null }>;
     for (const key of keys) {
       this.#groups.set(key, {
-        ...{ next: 0, joinedAt: null, hasMore: false, members: [], isChanged: false },
+        ...{ next: 0, places: 1, joinedAt: null, hasMore: false, members: [], isChanged: false },
       });
     }
-    for (const { key, next, joined_at } of await db.all<Row>(sql, textArray(keys.map(keyText)))) {
-      Object.assign(this.#groups.get(textOfKey(key))!, { next, joinedAt: joined_at });
+    for (const { key, joined_at, ...row } of await db.all<Row>(sql, textArray(keys.map(keyText)))) {
+      Object.assign(this.#groups.get(textOfKey(key))!, { ...row, joinedAt: joined_at });
     }
   }
 
@@ -311,23 +324,35 @@ export class WorkingSet implements ChangeRows<SetEvent> {
     }
   }
 
-  async #readMembers(db: Session, needs: Needs["groups"], lock: string): Promise<void> {
+  async #readAllMembers(db: Session, needs: Needs["groups"], lock: string): Promise<void> {
+    const [single, several]: Members[] = [new Map(), new Map()];
+    for (const [key, { through, leaving, places: asked }] of needs) {
+      const places = Math.max(asked, this.#groups.get(key)!.places);
+      // Those that will have a place when the others have left.
+      (places > 1 ? several : single)!.set(key, { through, count: leaving + places });
+    }
+    if (single!.size > 0) await this.#readMembers(db, single!, lock);
+    // Their holders change those that have a place, and wait for the group only when they leave it: to lock them after
+    // the group would be a deadlock. Those that wait do not change without the group.
+    if (several!.size > 0) await this.#readMembers(db, several!, "");
+  }
+
+  async #readMembers(db: Session, needs: Members, lock: string): Promise<void> {
     const keys = [...needs.keys()];
     const limits = [...needs.values()];
-    // One more than may leave: the next one, which will be due.
     const rows = await db.all<EventRow>(
       `select ${columnsOf("member")} from unnest($1::text[], $2::float8[], $3::float8[])
-        as needed (group_key, through, leaving)
+        as needed (group_key, through, members)
       cross join lateral (
         select ${COLUMNS} from @event where group_key = needed.group_key order by position
-        limit needed.leaving + 1 + (
+        limit needed.members + (
           select count(*) from @event where group_key = needed.group_key and position <= needed.through
         ) ${lock}
       ) as member order by group_key, position`,
       ...[
         textArray(keys.map(keyText)),
         numberArray(limits.map(({ through }) => through)),
-        numberArray(limits.map(({ leaving }) => leaving)),
+        numberArray(limits.map(({ count }) => count)),
       ],
     );
     for (const row of rows) {
@@ -336,10 +361,10 @@ export class WorkingSet implements ChangeRows<SetEvent> {
       this.#events.set(event.id, event);
       this.#groups.get(event.group_key!)!.members.push(event);
     }
-    for (const [key, { through, leaving }] of needs) {
+    for (const [key, { through, count }] of needs) {
       const group = this.#groups.get(key)!;
       const others = group.members.filter(({ position }) => position! > through);
-      group.hasMore = others.length > leaving;
+      group.hasMore = others.length >= count;
     }
   }
 
@@ -469,11 +494,14 @@ export class WorkingSet implements ChangeRows<SetEvent> {
     }
     if (changed.length > 0) {
       await db.run(
-        `update @ordering_group as known set next = changed.next, joined_at = changed.joined_at
-        from unnest($1::text[], $2::float8[], $3::float8[]) as changed (key, next, joined_at)
+        `update @ordering_group as known
+        set next = changed.next, places = changed.places, joined_at = changed.joined_at
+        from unnest($1::text[], $2::float8[], $3::float8[], $4::float8[])
+          as changed (key, next, places, joined_at)
         where known.key = changed.key`,
         textArray(changed.map(([key]) => keyText(key))),
         numberArray(changed.map(([, { next }]) => next)),
+        numberArray(changed.map(([, { places }]) => places)),
         numberArray(changed.map(([, { joinedAt }]) => joinedAt)),
       );
     }

@@ -10,6 +10,7 @@ import type {
   CellKey,
   Change,
   Due,
+  HeadAt,
   LeavingMember,
   Move,
   Put,
@@ -75,12 +76,14 @@ export interface ChangeRows<TRow extends ChangedRow> {
   eventOf(row: TRow): Stored | Unreadable;
   /** Finds the first event of an ordering group. */
   firstOf(key: string): TRow | undefined;
+  /** Finds the first events of a group in their order: as many as it has places, or as are asked for. */
+  firstsOf(key: string, count?: number): readonly TRow[];
   /** Finds the events of a group behind its first one, up to a position. */
   othersOf(first: TRow, through: number): readonly TRow[];
   /** Checks whether no event is in a group. */
   isEmpty(key: string): boolean;
-  /** Takes the next position of a group. */
-  nextPosition(key: string): number;
+  /** Takes the next position of a group, which has so many places from then on. */
+  nextPosition(key: string, places: number): number;
   /** Notes since when a group is quiet: its last event has joined then. */
   noteJoined(key: string, since: number): void;
   /** Notes that the last event of a group has left it. */
@@ -135,7 +138,7 @@ export class ChangeMaking<TRow extends ChangedRow> {
   readonly #version: Version;
   /** The events of the puts; null for one that is left out. */
   readonly #puttings: (Putting<TRow> | null)[] = [];
-  /** The groups that events leave, and whether their first one does. */
+  /** The groups that events leave, and whether one does that had a place. */
   #left: Map<string, boolean> | undefined;
 
   constructor(rows: ChangeRows<TRow>, change: Change, version: Version) {
@@ -236,11 +239,18 @@ export class ChangeMaking<TRow extends ChangedRow> {
   /** Makes a put that joins a group. */
   #join({ put, row }: Putting<TRow>, key: string): Stored | null {
     if (!row && this.#isKnownByNow(put)) return null;
-    const isFirst = this.#rows.isEmpty(key);
-    const position = this.#rows.nextPosition(key);
-    const after = put.after!({ now: this.#rows.now, group: { key, position }, isFirst });
+    const { places = 1 } = put;
+    const hasPlace = this.#rows.isEmpty(key) || (places > 1 && this.#hasPlace(key, places));
+    const position = this.#rows.nextPosition(key, places);
+    const after = put.after!({ now: this.#rows.now, group: { key, position }, hasPlace });
     if (after.quiet) this.#rows.noteJoined(key, after.quiet.since);
     return this.#write(put, row, after);
+  }
+
+  /** Checks for a place in a group that is not empty. While others wait, there is none. */
+  #hasPlace(key: string, places: number): boolean {
+    const firsts = this.#rows.firstsOf(key, places);
+    return firsts.length < places && !firsts.some(waits);
   }
 
   /** Writes an event, and what follows for its payload. */
@@ -295,7 +305,7 @@ export class ChangeMaking<TRow extends ChangedRow> {
     const { through, member } = this.#change.leave ?? {};
     const key = row.group_key!;
     const isFirst = this.#rows.firstOf(key)!.id === row.id;
-    this.#notice(key, isFirst);
+    this.#notice(key, isFirst || !waits(row));
     if (!isFirstPut || through === undefined || !member || !isFirst) return;
     for (const each of this.#rows.othersOf(row, through)) {
       const { record } = this.#rows.eventOf(each);
@@ -316,27 +326,42 @@ export class ChangeMaking<TRow extends ChangedRow> {
     }
   }
 
-  #notice(key: string, isFirst: boolean): void {
+  #notice(key: string, hadPlace: boolean): void {
     const left = this.#left ??= new Map();
-    left.set(key, isFirst || left.get(key) === true);
+    left.set(key, hadPlace || left.get(key) === true);
   }
 
-  /** Makes the next event of each group due that its first one has left. Returns that of the first put's group. */
+  /** Makes the next events of each group due in which there is a place. Returns the one of the first put's group. */
   #moveUp(): Stored | undefined {
     let head: Stored | undefined;
     if (!this.#left) return undefined;
-    for (const [key, hasFirstLeft] of this.#left) {
-      const next = this.#rows.firstOf(key);
-      if (!next) this.#rows.endGroup(key);
-      if (!next || !hasFirstLeft) continue;
-      const moved = this.#makeDue(next);
+    for (const [key, hasPlace] of this.#left) {
+      const firsts = this.#rows.firstsOf(key);
+      if (firsts.length === 0) this.#rows.endGroup(key);
+      if (firsts.length === 0 || !hasPlace) continue;
+      const moved = this.#fillPlaces(firsts);
       if (key === this.#puttings[0]?.row?.group_key) head = moved;
     }
     return head;
   }
 
-  /** Makes the next event of a group due. One that cannot be read is due as it is, and holds the group. */
-  #makeDue(row: TRow): Stored | undefined {
+  /** Makes the first events of a group due that wait. Returns the first of them. */
+  #fillPlaces(firsts: readonly TRow[]): Stored | undefined {
+    let head: Stored | undefined;
+    for (const [i, row] of firsts.entries()) {
+      if (!waits(row)) continue;
+      const moved = this.#makeDue(row, { isFirst: i === 0, isFurther: head !== undefined });
+      if (moved === null) break;
+      head ??= moved;
+    }
+    return head;
+  }
+
+  /**
+   * Makes an event of a group due. One that cannot be read is due as it is, and holds its place. Returns null if it waits
+   * still.
+   */
+  #makeDue(row: TRow, at: HeadAt): Stored | undefined | null {
     const { record, version } = this.#rows.eventOf(row);
     const { now } = this.#rows;
     if (!record) {
@@ -344,14 +369,15 @@ export class ChangeMaking<TRow extends ChangedRow> {
       return undefined;
     }
     if (record.dueAt !== null) return undefined;
-    const after = this.#change.leave!.head(record, now);
-    return this.#write({ before: { record, version } }, row, after)!;
+    const after = this.#change.leave!.head(record, now, at);
+    return after && this.#write({ before: { record, version } }, row, after)!;
   }
 
   #leaveByMove({ event, leavesGroup }: Move): void {
     const row = leavesGroup ? this.#rows.find(event.id) : undefined;
     if (!row || row.group_key === null) return;
-    this.#notice(row.group_key, this.#rows.firstOf(row.group_key)!.id === row.id);
+    const isFirst = this.#rows.firstOf(row.group_key)!.id === row.id;
+    this.#notice(row.group_key, isFirst || !waits(row));
     this.#rows.takeFromGroup(row);
   }
 
@@ -371,6 +397,11 @@ export class ChangeMaking<TRow extends ChangedRow> {
   #addToSums(sums: readonly SumChange[]): void {
     for (const sum of sums) this.#rows.addToSum(sum, this.#version);
   }
+}
+
+/** Checks for an event of a group that has no place: nothing makes it due. */
+function waits({ own_due_at, other_due_at }: ChangedRow): boolean {
+  return own_due_at === null && other_due_at === null;
 }
 
 /** Returns the other time of an event after a put: none if that is what has made it due. */

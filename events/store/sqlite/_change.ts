@@ -130,6 +130,16 @@ class SqliteRows implements ChangeRows<EventRow> {
     return firstOf(this.#db, key);
   }
 
+  firstsOf(key: string, count?: number): EventRow[] {
+    const places = "coalesce((select places from ordering_group where key = ?), 1)";
+    return this.#db.all<EventRow>(
+      `select ${COLUMNS} from event where group_key = ? order by position limit ${
+        count === undefined ? places : "?"
+      }`,
+      ...[key, count ?? key],
+    );
+  }
+
   othersOf({ group_key, position }: EventRow, through: number): EventRow[] {
     return this.#db.all<EventRow>(
       `select ${COLUMNS} from event where group_key = ? and position > ? and position <= ? order by position`,
@@ -141,10 +151,11 @@ class SqliteRows implements ChangeRows<EventRow> {
     return this.firstOf(key) === undefined;
   }
 
-  nextPosition(key: string): number {
-    const sql = `insert into ordering_group (key, next) values (?, 1)
-      on conflict (key) do update set next = next + 1 returning next - 1 as position`;
-    return this.#db.one<{ position: number }>(sql, key)!.position;
+  nextPosition(key: string, places: number): number {
+    const sql = `insert into ordering_group (key, next, places) values (?, 1, ?)
+      on conflict (key) do update set next = next + 1, places = excluded.places
+      returning next - 1 as position`;
+    return this.#db.one<{ position: number }>(sql, key, places)!.position;
   }
 
   noteJoined(key: string, since: number): void {

@@ -146,8 +146,8 @@ class EventReads {
   }
 
   group(key: string, { from, limit, onlyPositions = false }: GroupOptions): Group {
-    const group = this.#db.one<{ next: number; joined_at: number | null }>(
-      "select next, joined_at from ordering_group where key = ?",
+    const group = this.#db.one<{ next: number; places: number; joined_at: number | null }>(
+      "select next, places, joined_at from ordering_group where key = ?",
       key,
     );
     const rows = this.#db.all<EventRow>(
@@ -156,6 +156,7 @@ class EventReads {
     );
     return {
       next: group?.next ?? 0,
+      places: group?.places ?? 1,
       joinedAt: group?.joined_at ?? undefined,
       members: rows.map((row) => ({
         position: row.position!,

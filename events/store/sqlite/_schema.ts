@@ -47,6 +47,7 @@ create index event_forget on event (forget_at) where forget_at is not null;
 create table ordering_group (
   key text primary key,
   next integer not null,
+  places integer not null,
   joined_at integer
 ) without rowid;
 

@@ -119,14 +119,14 @@ export async function forAll<TStore extends OpenedStore>(
   numRuns: number,
   open: OpenStore<TStore>,
   check: (sut: TStore, model: StoreModel, time: FakeTime) => Promise<void>,
-  { keepsPayloads = false, repeats = NONE } = {},
+  { keepsPayloads = false, repeats = NONE, places = 1 } = {},
 ): Promise<void> {
   using time = new FakeTime();
   using _clock = monotonicClock();
   const operations = fc.array(operation, { maxLength: 80, size: "max" });
   const property = fc.asyncProperty(operations, repeats, async (operations, repeats) => {
     await using sut = await open(repeats);
-    const model = new StoreModel(sut.store, keepsPayloads);
+    const model = new StoreModel(sut.store, keepsPayloads, places);
     for (const each of operations) await model.run(each, (ms) => time.tick(ms));
     await check(sut, model, time);
   });

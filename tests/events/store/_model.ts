@@ -1,5 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import type {
+  EmitOptions,
   EventRecord,
   EventState,
   EventStore,
@@ -106,6 +107,9 @@ const LEASE_MS = 1_000;
 /** The key whose events are handled together. */
 const QUIET_KEY = "key3";
 
+/** The key that may have several places. */
+const PLACES_KEY = "key1";
+
 const [QUIET_MS, MAX_WAIT_MS] = [600, 1_500] as const;
 const groupOf = (key: number) => key === 0 ? undefined : `key${key}`;
 
@@ -140,10 +144,15 @@ export class StoreModel {
   readonly #set = new Map<string, { readonly changes: number; readonly value: number }>();
   #wakes = 0;
   #changes = 0;
+  readonly #places: number;
 
-  /** @param keepsPayloads Set if done events can be replayed. */
-  constructor(store: EventStore, keepsPayloads = false) {
+  /**
+   * @param keepsPayloads Set if done events can be replayed.
+   * @param places The number of places of one of the keys.
+   */
+  constructor(store: EventStore, keepsPayloads = false, places = 1) {
     this.#store = store;
+    this.#places = places;
     this.#keepsPayloads = keepsPayloads;
   }
 
@@ -214,6 +223,7 @@ export class StoreModel {
     const sent = {
       ...delivery(id, "{}", key),
       ...(isQuiet && { quietMs: QUIET_MS, maxWaitMs: MAX_WAIT_MS }),
+      ...(key === PLACES_KEY && { places: this.#places }),
     };
     assertEquals(await this.#store.accept(sent), { id, duplicate });
     if (!duplicate) {
@@ -241,10 +251,24 @@ export class StoreModel {
 
   async #emit({ id: number, key, delayMs }: Operation & { readonly op: "emit" }): Promise<void> {
     const id = `jobs:e${number}`;
-    const options = { id: `e${number}`, delayMs, group: groupOf(key) };
+    const options = { id: `e${number}`, delayMs, ...this.#groupOptions(key) };
     const duplicate = this.#events.has(id);
     assertEquals(await this.#store.emit("jobs", "x", {}, options), { id, duplicate });
     if (!duplicate) this.#addEmitted(id, key, delayMs);
+  }
+
+  /** The options of an event that is emitted. */
+  #groupOptions(key: number): EmitOptions {
+    const group = groupOf(key);
+    return { group, ...(group === PLACES_KEY && { places: this.#places }) };
+  }
+
+  /** Counts the places of a key that are free, unless others wait for them. */
+  #freeIn(key: string): number {
+    const ids = this.#orderingGroups.get(key)?.ids ?? [];
+    const hasWaiting = ids.some((id) => this.#events.get(id)!.dueAt === undefined);
+    const places = key.endsWith(PLACES_KEY) ? this.#places : 1;
+    return hasWaiting ? 0 : Math.max(0, places - ids.length);
   }
 
   #addEmitted(id: string, keyNumber: number, delayMs: number): void {
@@ -338,14 +362,12 @@ export class StoreModel {
     return [...Map.groupBy(joining, ({ key }) => key!)].flatMap(([key, its]) => {
       const group = this.#orderingGroups.get(key)?.ids ?? [];
       // While the claim settles those that were cancelled, any of them may come first.
-      const isSure = group.length === 0 && its.every(({ state }) => state === "queued");
-      return isSure
-        ? its.slice(0, 1)
-        : group.length === 0
-        ? its
-        : group.every(isLeaving)
-        ? its
-        : [];
+      const areQueued = its.every(({ state }) => state === "queued");
+      const free = this.#freeIn(key);
+      if (group.some(isLeaving)) {
+        return group.every(isLeaving) || key.endsWith(PLACES_KEY) ? its : [];
+      }
+      return areQueued || free === 0 ? its.slice(0, free) : its;
     });
   }
 
@@ -371,9 +393,8 @@ export class StoreModel {
     joined.sort(([, a], [, b]) => a.group!.position - b.group!.position);
     for (const [event, record] of joined) {
       const { dueAt } = record;
-      const ids = this.#orderingGroups.get(event.key!)?.ids ?? [];
       if (!first.includes(event)) assertEquals(dueAt, null, `${event.id} does not wait`);
-      else if (ids.length === 0) {
+      else if (this.#freeIn(event.key!) > 0) {
         assertEquals(dueAt !== null, true, `${event.id} waits for nothing`);
       }
       if (event.state === "parked") this.#unpark(event, record);
@@ -538,7 +559,7 @@ export class StoreModel {
       case "complete":
         return this.#store.complete(lease);
       case "emitting": {
-        const options = { delayMs: operation.delayMs, group: groupOf(operation.key) };
+        const options = { delayMs: operation.delayMs, ...this.#groupOptions(operation.key) };
         return this.#store.complete(lease, { emits: [emissionOf("jobs", "x", {}, options)] });
       }
       case "bury":
@@ -626,9 +647,10 @@ export class StoreModel {
     event.last = undefined;
     event.dueAt = now;
     if (event.key === undefined) return;
+    const isFirst = this.#freeIn(event.key) > 0;
     const group = this.#groupOf(event.key);
     event.position = group.next++;
-    const isFirst = group.ids.push(event.id) === 1;
+    group.ids.push(event.id);
     if (!isFirst) event.dueAt = undefined;
     if (!event.wait) return;
     group.joinedAt = now;
@@ -669,6 +691,7 @@ export class StoreModel {
   }
 
   #leave(event: ModelEvent, state: EventState): void {
+    const hadPlace = event.dueAt !== undefined;
     Object.assign(event, { state, attempt: undefined, lease: undefined, dueAt: undefined });
     if (event.key === undefined || event.joinsLater) {
       event.joinsLater = false;
@@ -677,12 +700,14 @@ export class StoreModel {
     const group = this.#orderingGroups.get(event.key);
     // A parked event is in none.
     if (!group) return;
-    const wasFirst = group.ids[0] === event.id;
+    if (!group.ids.includes(event.id)) return;
     group.ids = group.ids.filter((id) => id !== event.id);
     if (group.ids.length === 0) this.#orderingGroups.delete(event.key);
-    else if (wasFirst) {
-      const next = this.#events.get(group.ids[0]!)!;
-      if (next.state === "queued") next.dueAt = Date.now();
+    else if (hadPlace) {
+      const next = group.ids.map((id) => this.#events.get(id)!).find(({ dueAt }) =>
+        dueAt === undefined
+      );
+      if (next) next.dueAt = Date.now();
     }
   }
 }

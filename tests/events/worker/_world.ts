@@ -69,6 +69,8 @@ export interface WorldOptions {
   readonly putOffRate: number;
   /** Set if the events of a key are handled together. */
   readonly isQuiet?: boolean | undefined;
+  /** The number of events of a key that are handled at a time; 1 if undefined. */
+  readonly places?: number | undefined;
   /** Set if the events of a group that handlers emit are handled together. */
   readonly isEmittingQuiet?: boolean | undefined;
   /** Share of the handlers that emit further events, from 0 to 1. */
@@ -132,7 +134,7 @@ export class World implements AsyncDisposable {
     this.simulation = simulation;
     this.place = place;
     this.#options = options;
-    const { isKeeping = false } = options;
+    const { isKeeping = false, places } = options;
     this.history = {
       handlings: [],
       joins: [],
@@ -141,6 +143,7 @@ export class World implements AsyncDisposable {
       wakes: [],
       results: [],
       isKeeping,
+      places,
     };
   }
 
@@ -396,7 +399,7 @@ export class World implements AsyncDisposable {
   /** Emits events or none: with generated ids and own ones, at once and later, in groups and without. */
   #emitAny(handling: number, { emit }: HandlerContext): string[] {
     const { simulation: { random } } = this;
-    const { emitRate, isEmittingQuiet = false } = this.#options;
+    const { emitRate, isEmittingQuiet = false, places } = this.#options;
     if (emitRate === 0 || random() >= emitRate) return [];
     return Array.from({ length: 1 + Math.floor(random() * 3) }, (_, i) => {
       const child = `${handling}/${i}`;
@@ -404,6 +407,7 @@ export class World implements AsyncDisposable {
       const key = group && `jobs:${group}`;
       emit("jobs", "item", { child, key }, {
         group,
+        ...(group && { places }),
         ...(isEmittingQuiet && group && { quietMs: QUIET_MS, maxWaitMs: 4 * QUIET_MS }),
         delayMs: random() < 0.5 ? random() * 500 : 0,
         ...(random() < 0.5 && { id: child }),
@@ -423,7 +427,8 @@ export class World implements AsyncDisposable {
     const text = JSON.stringify({ key, delivery: number, padding, waitMs });
     const type = isQuiet ? { quietMs: QUIET_MS, maxWaitMs: 4 * QUIET_MS } : { type: id };
     const newer = isQuiet && this.#options.newer ? this.#ruleOf(this.#options.newer) : {};
-    return { ...delivery(id, text, key), ...type, ...newer, payload: JSON.parse(text) };
+    const { places } = this.#options;
+    return { ...delivery(id, text, key), places, ...type, ...newer, payload: JSON.parse(text) };
   }
 
   /** A rule for newer events, with or without a time of quiet. */

@@ -237,6 +237,17 @@ for (const engine of SIMULATED) {
     },
   );
 
+  testWith(
+    engine.shared.needs,
+    `no history breaks the guarantees if keys have several places [${engine.name}]`,
+    async () => {
+      const property = fc.asyncProperty(scenarios, async (each) => {
+        await run(engine, { ...each, isQuiet: false, isEmittingQuiet: false, places: 2 });
+      });
+      await fc.assert(property, { numRuns: runsOn(engine, LIMITED_RUNS), endOnFailure: true });
+    },
+  );
+
   for (const newer of ["interrupt", "steer"] as const) {
     testWith(
       engine.shared.needs,

@@ -17,7 +17,20 @@ const OPTIONS = { log: () => {}, keepPayloads: { forMs: 604_800_000, maxBytes: 1
 
 /** The events that are due at once where they arrive, one of which is replayed there. */
 const HANDLED = [
-  ...["a1", "a2", "a3", "answered", "forge:b1", "forge:b2", "forge:done", "large", "waits"],
+  ...[
+    "a1",
+    "a2",
+    "a3",
+    "answered",
+    "forge:b1",
+    "forge:b2",
+    "forge:done",
+    "large",
+    "p1",
+    "p2",
+    "p3",
+    "waits",
+  ],
 ];
 
 /** Registers a test for each engine and each other one. */
@@ -39,6 +52,10 @@ async function leaveOpen(store: EventStore): Promise<void> {
   await storeAll(store);
   await claimAll(store);
   await park(store, "waits", "waiting");
+  for (const id of ["p1", "p2", "p3"]) {
+    await store.accept({ ...delivery(id, "{}", "places"), places: 2 });
+  }
+  assertEquals((await claimAll(store)).length, 2);
   await store.accept(delivery("answered"));
   assert(await store.park(await claimOne(store), { name: "answer:1", timeoutMs: 3_600_000 }));
   await store.wake("answer:1", { yes: "✓" });

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import type { FakeTime } from "@std/testing/time";
 import { byLength } from "../../../_length.ts";
+import { repairGroups } from "../_tidying.ts";
 import { assertMoves, forAll, runAll } from "../_histories.ts";
 import type { Operation, StoreModel } from "../_model.ts";
 import { assertEmpty, type OtherStore, testStoreOnce } from "./_contract.ts";
@@ -64,6 +65,15 @@ const KEEPING = { keepPayloads: { forMs: 604_800_000, maxBytes: 1_000_000 } };
 testStoreOnce("the store does what its model does, whatever the operations", async (sut) => {
   const open = () => sut.elsewhere();
   await forAll(byLength(400, 40), open, (_sut, model) => model.compare());
+});
+
+testStoreOnce("the store does what its model does where a key has several places", async (sut) => {
+  const open = () => sut.elsewhere();
+  await forAll(byLength(400, 25), open, async (sut, model, time) => {
+    await model.compare();
+    assertEquals(await repairGroups(sut.store), 0);
+    await assertKeepsNothing(sut, model, time);
+  }, { places: 2 });
 });
 
 testStoreOnce("a store that keeps payloads does what its model does", async (sut) => {

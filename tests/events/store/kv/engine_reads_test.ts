@@ -199,7 +199,7 @@ Deno.test("group() reads a part of a group", async () => {
   const part = await sut.engine.group(group!.key, { from: 1, limit: 1 });
   assertEquals(part.members, [{ position: 1, event: undefined }]);
   assertEquals(await sut.engine.group("none", { from: 0, limit: 9 }), {
-    ...{ next: 0, joinedAt: undefined, members: [] },
+    ...{ next: 0, places: 1, joinedAt: undefined, members: [] },
   });
 });
 

@@ -12,6 +12,7 @@ import {
   type CellChange,
   type Change,
   type Due,
+  type Leave,
   type Put,
   type Stored,
   TooLargeError,
@@ -90,7 +91,7 @@ function joiningPut(id: string, fields?: Partial<EventRecord>): Put {
   const { record, body } = newEvent(id);
   return {
     before: { id, must: "absent" },
-    after: ({ group, isFirst }) => joined({ ...record, ...fields }, "g", group!, isFirst!),
+    after: ({ group, hasPlace }) => joined({ ...record, ...fields }, "g", group!, hasPlace!),
     body,
     joins: "g",
   };
@@ -512,7 +513,8 @@ Deno.test("a stored event joins a group, and takes its payload out of its record
   assert(applied.ok);
   const [before] = applied.written as [Stored];
   assertEquals(notesOf(before.record).holdsPayload, true);
-  const after: Put["after"] = ({ group, isFirst }) => joined(before.record, "g", group!, isFirst!);
+  const after: Put["after"] = ({ group, hasPlace }) =>
+    joined(before.record, "g", group!, hasPlace!);
   const joins = await opened.engine.apply(work({ puts: [{ before, after, joins: "g" }] }));
   assert(joins.ok);
   assertEquals((await opened.engine.payload(record.payload!, record)).byteLength, 10);
@@ -531,7 +533,7 @@ Deno.test("the next event of a group is due once the first one has left it", asy
 Deno.test("the next event of a group is leased by the change that makes it due", async () => {
   using opened = await openEngine();
   const [first] = await joinGroup(opened, ["a", "b"]);
-  const head = (record: EventRecord, now: number) => leased(movedUp(record, now), REQUEST, now);
+  const head: Leave["head"] = (record, now, at) => leased(movedUp(record, now, at)!, REQUEST, now);
   const settled = await change(opened, first!, completed, { leave: { head } });
   assert(settled.ok);
   assertEquals(settled.head?.record.state, "running");

@@ -33,6 +33,7 @@ const UNKNOWN: readonly unknown[] = [
   ...[null, 5, "x", {}, [], { next: 2 }, { size: 2 }, { next: -1, size: 2 }],
   ...[{ next: 2, size: -1 }, { next: 2, size: null }, { next: 2, size: 1e15 }],
   ...[{ next: 2, size: 0.5 }, { next: "2", size: "2" }, { next: 2, size: 2, heldUntil: "x" }],
+  ...[{ next: 2, size: 2, places: 3 }, { next: 2, size: 2, places: { count: 3, taken: 1 } }],
 ];
 
 testKv("a group whose record cannot be read is joined and left once it can", async (kv) => {

@@ -1,0 +1,60 @@
+/** Fairness between ordering keys. */
+import { assert } from "@std/assert";
+import { type EventStore, startWorker } from "../../../events/mod.ts";
+import { delivery } from "../store/_events.ts";
+import { testStoreInOneProcess } from "../store/contract/_contract.ts";
+import { until } from "./_worker.ts";
+
+/** Events of the key that floods and of the quiet one, and the places of each. */
+const [FLOOD, QUIET, PLACES] = [60, 5, 3] as const;
+
+/** Handler times for which an event of the quiet key waits at most. */
+const MAX_TURNS = 2;
+
+function accept(store: EventStore, id: string, key: string) {
+  return store.accept({ ...delivery(id, "{}", key), places: PLACES });
+}
+
+/** Handlers of the flood: all that run end at the same time. */
+class Flood {
+  readonly begun: string[] = [];
+  #running: (() => void)[] = [];
+
+  readonly handle = async ({ id }: { readonly id: string }): Promise<void> => {
+    this.begun.push(id);
+    if (id.startsWith("flood")) await new Promise<void>((resolve) => this.#running.push(resolve));
+  };
+
+  /** Ends those that run, until all places are taken again or an event has begun. */
+  async turn(id: string): Promise<void> {
+    const ended = this.#running;
+    this.#running = [];
+    for (const end of ended) end();
+    await until(() => this.#running.length === PLACES || this.begun.includes(id));
+  }
+}
+
+// With as many handlers as the flood has places, none is free when the other one comes.
+for (const concurrency of [PLACES, PLACES + 1]) {
+  testStoreInOneProcess(
+    `a flood in one key does not hold up another one, with ${concurrency} handlers`,
+    async ({ store }) => {
+      const ids = Array.from({ length: FLOOD }, (_, i) => `flood${i}`);
+      for (const id of ids) await accept(store, id, "busy");
+      const flood = new Flood();
+      const worker = startWorker(store, flood.handle, { log: () => {}, concurrency });
+      await flood.turn("");
+      for (let i = 0; i < QUIET; i++) {
+        const id = `quiet${i}`;
+        await accept(store, id, "quiet");
+        for (let turns = 0; turns < MAX_TURNS && !flood.begun.includes(id); turns++) {
+          await flood.turn(id);
+        }
+        assert(flood.begun.includes(id), `${id} waits for longer`);
+      }
+      assert(flood.begun.length < FLOOD);
+      await worker.stop({ graceMs: 0 });
+      for (let i = 0; i < PLACES; i++) await flood.turn(ids[0]!);
+    },
+  );
+}
