@@ -24,4 +24,5 @@ export {
   type StepOptions,
   type TakeStep,
 } from "./step.ts";
+export type { LaterOptions, Take, TakeOptions } from "./take.ts";
 export { type EventWorker, startWorker, type WorkerOptions } from "./worker.ts";
