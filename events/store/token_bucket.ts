@@ -19,8 +19,14 @@ const SLOTS = 32;
 /** Largest number of counts in a bucket: it has some 40, and more if versions differ in the length of time. */
 const MAX_COUNTS = 64;
 
-/** Longest time for which events are promised tokens one by one. If those that have one are deleted, others wait that long. */
-const MAX_PROMISED_MS = 3_600_000;
+/**
+ * Longest time for which events are promised tokens one by one: in milliseconds, and as a number of times of the length.
+ * If the events that have a promise are deleted, others may wait that long.
+ */
+const [MAX_PROMISED_MS, MAX_PROMISED_TIMES] = [3_600_000, 10] as const;
+
+/** Part of the length of time by which a promise is later than its token: an event takes a while to come back. */
+const LATE = 1 / 256;
 
 /** Time that a bucket is kept after it is as good as new, in milliseconds: the clocks of two machines may differ. */
 const KEPT_MS = 60_000;
@@ -163,12 +169,13 @@ export function promising(
   now: number,
   random: () => number = Math.random,
 ): { readonly after: TokenBucket; readonly times: readonly number[] } {
-  const perToken = (rule.perMs + slotMs(rule)) / rule.limit;
+  const perToken = (rule.perMs + slotMs(rule) + rule.perMs * LATE) / rule.limit;
+  const longestMs = Math.max(MAX_PROMISED_MS, MAX_PROMISED_TIMES * rule.perMs);
   let promisedUntil = bucket.promisedUntil ?? -Infinity;
   const times = counts.map((count) => {
     const first = roomAt(bucket, rule, count, now);
     const at = Math.max(first, promisedUntil);
-    if (at > first + MAX_PROMISED_MS) return first + random() * MAX_PROMISED_MS;
+    if (at > first + longestMs) return first + random() * longestMs;
     promisedUntil = at + count * perToken;
     return at;
   });

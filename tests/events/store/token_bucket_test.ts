@@ -87,7 +87,7 @@ Deno.test("promises come one by one for an hour, and then at random", () => {
   const bucket = bucketAt(full, RULE, 0);
   const counts = Array.from({ length: 20_000 }, () => 1);
   const { after, times } = promising(bucket, RULE, counts, 0, () => 0.5);
-  const perToken = (RULE.perMs + slotMs(RULE)) / RULE.limit;
+  const perToken = (3_200 + 100 + 12.5) / RULE.limit;
   assertEquals(times.slice(0, 3), [0, 1, 2].map((i) => times[0]! + i * perToken));
   const last = times[0]! + 3_600_000;
   assertLessOrEqual(Math.max(...times), last);
