@@ -112,13 +112,13 @@ class LocalBucket implements SharedBucket {
     if (now >= this.#until) return undefined;
     this.#left -= count;
     this.#use.note(count, now);
-    return this.#until;
+    return this.#until - now;
   }
 
   wait(rule: TokenRule, wish: TokenWish): () => void {
     const waiting = { ...wish, rule, until: this.#engine.now() + wish.waitMs };
     this.#waiting.push(waiting);
-    void this.#serve();
+    queueMicrotask(() => void this.#serve());
     return () => void this.#remove(waiting);
   }
 
@@ -172,7 +172,7 @@ class LocalBucket implements SharedBucket {
     const { count, use } = this.#waiting[0]!;
     if (count > this.#left || now >= this.#until) return false;
     this.#waiting.shift();
-    if (use(this.#until)) {
+    if (use(this.#until - now)) {
       this.#left -= count;
       this.#use.note(count, now);
     }

@@ -7,10 +7,10 @@ export interface TokenWish {
   /** Longest time to wait for them, in milliseconds. */
   readonly waitMs: number;
   /**
-   * Called with the tokens, and the time before which they must be used, milliseconds since the epoch. Returns false if
-   * they are not needed any more.
+   * Called with the tokens, and the time within which they must be used, in milliseconds. Returns false if they are not
+   * needed any more.
    */
-  use(until: number): boolean;
+  use(leftMs: number): boolean;
   /** Called if there is no room in that time, with the time after which to come again, in milliseconds. */
   putOff(afterMs: number): void;
   /** Called if the store fails. */
@@ -24,7 +24,7 @@ export interface SharedBucket {
   /**
    * Takes tokens out of those that this process has at hand.
    *
-   * @returns The time before which they must be used; undefined if there are too few, or others wait for them.
+   * @returns The time within which they must be used, in milliseconds; undefined if there are too few, or others wait for them.
    */
   takeNow(count: number): number | undefined;
   /**

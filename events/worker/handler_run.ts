@@ -48,14 +48,7 @@ import {
   type StepContext,
   type StepOptions,
 } from "./step.ts";
-import {
-  checkLater,
-  checkTake,
-  keyText,
-  type LaterOptions,
-  type Take,
-  type TakeOptions,
-} from "./take.ts";
+import { checkLater, checkTake, type LaterOptions, type Take, type TakeOptions } from "./take.ts";
 import { HandlerStates } from "./state.ts";
 import type { TimeLimit } from "./time_limit.ts";
 
@@ -250,7 +243,7 @@ export class HandlerRun {
   async #take(name: string, options: TakeOptions): Promise<void> {
     this.#checkRunning("take part in a limit");
     checkTake(name, options);
-    const bucket = this.#parts.store.tokens.of(name, keyText(options.key));
+    const bucket = this.#parts.store.tokens.of(name, String(options.key ?? ""));
     const step = this.#stepAtHand;
     if (bucket.takeNow(options.count ?? 1) === undefined) {
       const { signal } = (step ?? this).limits;
@@ -267,7 +260,7 @@ export class HandlerRun {
     checkLater(name, options);
     const { key, untilMs } = options;
     const ms = Math.min(MAX_PUT_OFF_MS, (untilMs ?? 0) - Date.now());
-    if (ms > 0) await this.#parts.store.tokens.of(name, keyText(key)).closeFor(ms);
+    if (ms > 0) await this.#parts.store.tokens.of(name, String(key ?? "")).closeFor(ms);
   }
 
   /** Leaves out the handlers of a router that have succeeded in an earlier attempt. */

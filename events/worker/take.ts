@@ -87,7 +87,8 @@ export const checkLimitName: OptionCheck = (doing, name, value) => {
   checkLength(doing, name, value as string, MAX_NAME_LENGTH);
 };
 
-const checkKey: OptionCheck = (doing, name, value) => {
+/** Checks the part of a limit. */
+export const checkKey: OptionCheck = (doing, name, value) => {
   if (typeof value === "number" && Number.isFinite(value)) return;
   checkWellFormed(doing, name, value);
   checkLength(doing, name, value as string, MAX_KEY_LENGTH);
@@ -136,15 +137,4 @@ export function checkTake(name: unknown, options: TakeOptions): asserts name is 
 export function checkLater(name: unknown, options: LaterOptions): asserts name is string {
   checkLimitName("close the limit", "name", name);
   checkOptions(`close the limit ${met(name)}`, options, { key: checkKey, untilMs: checkTime });
-}
-
-/**
- * Makes the text of a key.
- *
- * @param key The key, or what a function has returned as one.
- * @param doing The action that fails if it is none.
- */
-export function keyText(key: unknown, doing?: string): string {
-  if (doing !== undefined) checkKey(doing, "key", key);
-  return String(key ?? "");
 }
