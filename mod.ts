@@ -118,9 +118,6 @@ export {
 } from "./middleware/mod.ts";
 export { healthRoutes } from "./health/mod.ts";
 
-// What a service says when it refuses calls.
-export { type LimitedAnswer, retryAtOf } from "./core/retry_at.ts";
-
 // The log.
 export {
   consoleSink,

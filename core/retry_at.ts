@@ -36,7 +36,7 @@ export interface LimitedAnswer {
  *
  * @example
  * ```ts
- * import { retryAtOf } from "@org/edge-base";
+ * import { retryAtOf } from "@org/edge-base/events";
  * import { assertEquals } from "@std/assert";
  *
  * const answer = new Response(null, { status: 429, headers: { "Retry-After": "30" } });

@@ -99,7 +99,7 @@ export interface StepContext<TTx = unknown> {
    *
    * @example
    * ```ts
-   * import { type EventHandler, retryAtOf } from "@org/edge-base";
+   * import { type EventHandler, retryAtOf } from "@org/edge-base/events";
    *
    * export const handler: EventHandler = async ({ chat }, { take, signal }) => {
    *   const key = chat?.id;
