@@ -98,13 +98,12 @@ export class HandlerPlans {
 
   /** Lists the limits of the handlers that the next attempt at an event calls; undefined if there are none at all. */
   limitsOf(event: PlannedEvent): Pick<PlannedRun, "limits" | "rates"> | undefined {
-    const own = this.#rate ? [this.#rate] : [];
-    if (!this.#plan?.hasLimits) return this.#rate && { limits: [], rates: own };
+    if (!this.#plan?.hasLimits) return this.#rate && { limits: [], rates: [this.#rate] };
     const runs = this.#plan.runs(event, this.retryOf(event));
     const tried = stillTried(runs, event.attempt, ({ retry }) => [retry]);
     return {
       limits: tried.flatMap(({ limits }) => limits),
-      rates: [...own, ...tried.flatMap(({ rates }) => rates)],
+      rates: [...this.#rate ? [this.#rate] : [], ...tried.flatMap(({ rates }) => rates)],
     };
   }
 }
