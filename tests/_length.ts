@@ -1,14 +1,18 @@
 /**
- * True if tests run at full length, with more kills, longer floods and backlogs, as in `deno task test:long`.
- * `deno task test`, which is run after each change, has the same tests in short.
+ * The share of their full length at which tests run that kill, flood or play histories: 0 in `deno task test`, which is
+ * run after each change, and a fifth in `deno task test:long`, or what `TEST_LENGTH` says there: 1 is all of it.
  */
-export const FULL_LENGTH = isGranted() && Deno.env.get("TEST_LENGTH") === "full";
+const LENGTH = read("LONG_TESTS") === undefined ? 0 : Number(read("TEST_LENGTH") ?? 0.2);
 
-function isGranted(): boolean {
-  return Deno.permissions.querySync({ name: "env", variable: "TEST_LENGTH" }).state === "granted";
+/** True in the long tests, where also what takes long runs that cannot be made shorter. */
+export const IS_LONG = LENGTH > 0;
+
+function read(variable: string): string | undefined {
+  const { state } = Deno.permissions.querySync({ name: "env", variable });
+  return state === "granted" ? Deno.env.get(variable) : undefined;
 }
 
-/** Chooses a number by the length of the tests. */
+/** Chooses a number by the length of the tests: a share of the full one, and the short one at least. */
 export function byLength(full: number, short: number): number {
-  return FULL_LENGTH ? full : short;
+  return Math.max(short, Math.ceil(full * LENGTH));
 }

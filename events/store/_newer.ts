@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { joinedSince } from "./_batches.ts";
+import { joinedSince, membersOf } from "./_batches.ts";
 import { applyChange, settle } from "./_settlement.ts";
 import { dropResults } from "./_steps.ts";
 import { batched } from "./arrival.ts";
@@ -48,7 +48,11 @@ export function newerOperations(core: StoreCore) {
       const found = record.group ? await joinedSince(core.engine, record, handlersOf) : undefined;
       if (!found) return { lease, newer: [] };
       const taken = await settle(core, lease, batched(record, found.batch));
-      return taken ? { lease: taken, newer: found.newer } : null;
+      if (!taken) return null;
+      // Read anew: one that was cancelled before this change is not among them.
+      const members = await membersOf(core.engine, taken.record);
+      const last = record.batch?.last ?? record.group!.position;
+      return { lease: taken, newer: members.filter(({ group }) => group!.position > last) };
     },
   } satisfies Partial<EventStore>;
 }

@@ -6,16 +6,16 @@ import type { EventStoreOptions } from "./store_core.ts";
 
 /**
  * Store of an app, as a value: which engine keeps its events, and so what its handlers read and write with. The
- * function of an engine makes it, `kv()` or `sqlite()`, and says what that is. Nothing is opened before the app is.
+ * function of an engine makes it, such as `sqlite()`, and says what that is. Nothing is opened before the app is.
  *
  * @typeParam TTx What `settleWith` gives the functions of handlers.
  * @typeParam TReader What handlers, routes and resources get as `db`.
  * @category Event store and worker
  */
 export interface StoreDefinition<TTx = unknown, TReader = unknown> {
-  /** Name of the engine: `kv` or `sqlite`. */
+  /** Name of the engine: `kv`, `sqlite` or `postgres`. */
   readonly name: string;
-  /** Names of the variables that it reads. */
+  /** Names of the variables that are the store's, and that no other part of the app may read. */
   readonly variables: readonly string[];
   /** The commit or transaction for effects, for the compiler only. */
   readonly tx?: TTx | undefined;

@@ -265,8 +265,8 @@ export type WaitResult<TValue = unknown> =
 export type EventHandler<TPayload = JsonObject, TContext extends HandlerContext = HandlerContext> =
   (
     event: WebhookEvent<TPayload>,
-    // What it takes has the payload of its events.
-    context: TContext & { takeNewer(): Promise<WebhookEvent<TPayload>[]> },
+    // What it takes has the payload of its events. The first of two signatures counts.
+    context: { takeNewer(): Promise<WebhookEvent<TPayload>[]> } & TContext,
   ) => unknown;
 
 /** Key of a {@linkcode DescribedHandler}. */

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { until } from "../../dev/harness/until.ts";
 import { envOf } from "../_stores.ts";
 import { openAt } from "../events/store/engines/mod.ts";
-import { testShared } from "../processes/_shared.ts";
+import { testShared } from "../across_processes/_shared.ts";
 import { spawnOwnApp } from "./_app.ts";
 import { deliver } from "./_deliver.ts";
 

@@ -9,7 +9,7 @@ import type { PlaceKind } from "../events/store/engines/_engine.ts";
 import { KV } from "../events/store/engines/kv.ts";
 import { openAt } from "../events/store/engines/mod.ts";
 import { SQLITE } from "../events/store/engines/sqlite.ts";
-import type { SharedStore } from "../processes/_shared.ts";
+import type { SharedStore } from "../across_processes/_shared.ts";
 import { APP_NEEDS, type RunningApp, spawnOwnApp } from "./_app.ts";
 import { type Answer, ANSWERED_WITHIN_MS, assertUnavailable, deliver } from "./_deliver.ts";
 

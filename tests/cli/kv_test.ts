@@ -156,7 +156,8 @@ testWith(
       }).spawn();
       assertEquals(await ended(process), {
         ...{ code: 2, out: "" },
-        err: "Deno.openKv is missing: run the tool with deno run --unstable-kv\n",
+        err: 'Deno.openKv is missing: put "unstable": ["kv"] into deno.json, or run Deno with ' +
+          "--unstable-kv\n",
       });
     }),
 );

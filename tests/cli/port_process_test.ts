@@ -8,8 +8,8 @@ import { claimAll, delivery } from "../events/store/_events.ts";
 import { contentOf } from "../events/store/_moving.ts";
 import { memoryStore } from "../events/store/kv/_stores.ts";
 import { repairGroups } from "../events/store/_tidying.ts";
-import { startProcess } from "../processes/_process.ts";
-import { testShared } from "../processes/_shared.ts";
+import { startProcess } from "../across_processes/_process.ts";
+import { testShared } from "../across_processes/_shared.ts";
 import { commandLine, ended, startCli } from "./_process.ts";
 
 const NEEDS = ["read", "write", "run", "env", "net"] as const;

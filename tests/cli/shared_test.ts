@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { until } from "../../dev/harness/until.ts";
 import type { StoreAddress } from "../events/store/engines/_engine.ts";
-import { type AppProcess, startProcess } from "../processes/_process.ts";
-import { testShared } from "../processes/_shared.ts";
+import { type AppProcess, startProcess } from "../across_processes/_process.ts";
+import { testShared } from "../across_processes/_shared.ts";
 import { runHere } from "./_cli.ts";
 
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => `d${i}`);

@@ -63,10 +63,17 @@ class Connection {
       answer += decoder.decode(this.#buffer.subarray(0, length));
       const headEnd = answer.indexOf("\r\n\r\n");
       if (headEnd < 0) continue;
-      const bodyLength = Number(/\r\ncontent-length: (\d+)/i.exec(answer)?.[1] ?? 0);
-      if (answer.length >= headEnd + 4 + bodyLength) return Number(answer.slice(9, 12));
+      if (isWhole(answer, headEnd)) return Number(answer.slice(9, 12));
     }
   }
+}
+
+/** Checks for the end of an answer: one that took long comes in chunks. */
+function isWhole(answer: string, headEnd: number): boolean {
+  const head = answer.slice(0, headEnd);
+  if (/\r\ntransfer-encoding: chunked/i.test(head)) return answer.endsWith("\r\n0\r\n\r\n");
+  const bodyLength = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0);
+  return answer.length >= headEnd + 4 + bodyLength;
 }
 
 /** Deliveries that are due while these are all busy wait, and their waiting counts. */

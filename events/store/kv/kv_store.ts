@@ -134,8 +134,8 @@ function readKvUrl(name: string, variables: Variables): string | undefined {
   );
 }
 
-const NO_KV = "Deno.openKv is missing: run Deno with --unstable-kv, or put " +
-  `"unstable": ["kv"] into deno.json`;
+const NO_KV = 'Deno.openKv is missing: put "unstable": ["kv"] into deno.json, or run Deno with ' +
+  "--unstable-kv";
 
 /** Deno would make its tables among those of the other store. */
 const NOT_A_KV = "it is the file of a SQLite store: define the app with 'store: sqlite()', whose " +
@@ -216,7 +216,7 @@ export const existingKvs: ExistingDatabases = {
 /** Opens an existing KV. Deno itself would create a missing file, and change a file of another kind. */
 async function openKv(place: string | undefined, create: boolean): Promise<Deno.Kv> {
   if (typeof Deno.openKv !== "function") {
-    throw new NoDatabaseError("Deno.openKv is missing: run the tool with deno run --unstable-kv");
+    throw new NoDatabaseError(NO_KV);
   }
   if (place !== undefined && !isRemoteKv(place)) await checkFile(place, create);
   try {

@@ -12,6 +12,7 @@ import { ChangeMaking, type Refused, RefusedError } from "../sql/change_making.t
 import { forgetAt } from "../sql/rows.ts";
 import {
   type Connections,
+  FREE_MS,
   isPassing,
   isTooLong,
   LostTransactionError,
@@ -297,7 +298,7 @@ export class Commits {
           if (known) await this.#checkBefore(tx, known, waitedMs);
           const change = await HandlersTransaction.call(tx, make);
           return await this.#makeLast(tx, change);
-        }, { isHandlers: true, checkTurn })
+        }, { isHandlers: true, checkTurn, freeMs: known ? undefined : FREE_MS })
       );
     } catch (error) {
       if (error instanceof RefusedError) return error.refused;

@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import { sleep } from "../../../core/timeouts.ts";
 import { ClosedError } from "../engine.ts";
 import { type Lent, type PgClient, type PgSettings, Pool } from "./_pool.ts";
@@ -11,6 +12,9 @@ export type PgRow = Record<string, unknown>;
 /** The number of connections for the store itself: one for each lane of its commits, and one for reading. */
 const STORE_CONNECTIONS = 6;
 
+/** Longest wait of a reader or of a transaction of the user's for a connection, in milliseconds. */
+export const FREE_MS = 10_000;
+
 /** Longest time in which the outcome of a lost transaction is asked for, and the pause between two questions, in milliseconds. */
 const [ASK_MS, ASK_PAUSE_MS] = [4_000, 100] as const;
 
@@ -19,9 +23,19 @@ const [BOOL, BYTEA, INT8, INT4, FLOAT8] = [16, 17, 20, 23, 701] as const;
 
 const PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
   [BOOL]: (text) => text === "t",
-  [BYTEA]: (text) => Uint8Array.fromHex(text.slice(2)),
+  [BYTEA]: bytesOf,
   ...{ [INT8]: Number, [INT4]: Number, [FLOAT8]: Number },
 };
+
+/** Characters that stand for others if a server, a database or a user has `bytea_output = escape`. */
+const ESCAPED = /\\(\\|[0-7]{3})/g;
+
+function bytesOf(text: string): Uint8Array {
+  if (text.startsWith("\\x")) return Uint8Array.fromHex(text.slice(2));
+  const character = (_: string, code: string) =>
+    code === "\\" ? code : String.fromCharCode(parseInt(code, 8));
+  return new Uint8Array(Buffer.from(text.replace(ESCAPED, character), "latin1"));
+}
 
 const TYPES = { getTypeParser: (type: number) => PARSERS[type] ?? ((text: string) => text) };
 
@@ -108,7 +122,7 @@ export class Connections implements Session {
       } finally {
         await session.rollback();
       }
-    });
+    }, FREE_MS);
   }
 
   /**
@@ -116,17 +130,18 @@ export class Connections implements Session {
    * become of it.
    *
    * @param work The work.
-   * @param options Whether it is a handler's, which may take long and has connections of its own, and a function that is
-   * called once a connection is there, and may throw if that has come too late.
+   * @param options Whether it is a handler's, which may take long and has connections of its own, a function that is
+   * called once a connection is there, and may throw if that has come too late, and the longest wait for it.
    * @returns Its result, once that is committed.
    * @throws {UnknownOutcomeError} If the commit was not answered, and nor was the question.
    * @throws {unknown} If anything else fails: nothing is committed then.
    */
   async transaction<T>(
     work: (tx: Transaction) => Promise<T>,
-    { isHandlers = false, checkTurn }: {
+    { isHandlers = false, checkTurn, freeMs }: {
       readonly isHandlers?: boolean;
       readonly checkTurn?: () => void;
+      readonly freeMs?: number | undefined;
     } = {},
   ): Promise<T> {
     const { result, xid, lost } = await this.#with(
@@ -135,6 +150,7 @@ export class Connections implements Session {
         checkTurn?.();
         return session.transaction(work);
       },
+      freeMs,
     );
     if (lost === undefined) return result;
     if (await this.#asked(() => this.#isCommitted(xid), lost)) return result;
@@ -209,8 +225,12 @@ export class Connections implements Session {
     });
   }
 
-  async #with<T>(pool: Pool, use: (session: OpenSession) => Promise<T>): Promise<T> {
-    const lent = await pool.take();
+  async #with<T>(
+    pool: Pool,
+    use: (session: OpenSession) => Promise<T>,
+    freeMs?: number,
+  ): Promise<T> {
+    const lent = await pool.take(freeMs);
     try {
       return await use(new OpenSession(lent, (sql) => this.statement(sql)));
     } finally {

@@ -3,7 +3,7 @@ import { ClosedError } from "../engine.ts";
 import { Connections, type PgValue, type Session } from "./_connections.ts";
 import type { PgSettings } from "./_pool.ts";
 import { bringToLayout, layoutOf, lockSchema } from "./_schema.ts";
-import type { PostgresReader } from "./_tx.ts";
+import { checkStatements, type PostgresReader } from "./_tx.ts";
 import { WakeUps } from "./_wake_ups.ts";
 
 /** A place of events, for all who have opened it in this process. */
@@ -67,6 +67,7 @@ export class OpenDatabase {
     this.reader = {
       query: async <T>(text: string, values: readonly unknown[] = []) => {
         if (this.#isClosed) throw new ClosedError();
+        checkStatements(text);
         const rows = await this.db.read<T>(text, values as PgValue[]);
         return { rows, rowCount: rows.length };
       },
@@ -87,6 +88,7 @@ export class OpenDatabase {
   ): Promise<OpenDatabase> {
     const db = await Connections.to(settings, { schema: `"${schema}"`, handlers });
     try {
+      await checkEncoding(db);
       if (!mayBeEmpty && await layoutOf(db) === 0) {
         throw new Error(
           `its schema ${schema} has no event store. The URL may name another by ?store_schema=`,
@@ -143,4 +145,17 @@ export class OpenDatabase {
     await this.wakeUps?.close();
     await this.db.close();
   }
+}
+
+/** Encodings of databases that can hold every text: the second one takes all bytes as they are. */
+const ENCODINGS: readonly string[] = ["UTF8", "SQL_ASCII"];
+
+/** Checks that a database can hold what senders write: one event that it refuses would fail those beside it. */
+async function checkEncoding(db: Session): Promise<void> {
+  const [row] = await db.all<{ encoding: string }>(
+    "select current_setting('server_encoding') as encoding",
+  );
+  const { encoding } = row!;
+  if (ENCODINGS.includes(encoding)) return;
+  throw new Error(`it has the encoding ${encoding}, which lacks characters: make one with UTF8`);
 }

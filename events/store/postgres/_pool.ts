@@ -21,6 +21,11 @@ const [CANCEL_MS, SILENT_MS] = [20_000, 30_000] as const;
 /** Codes of Postgres and of PgBouncer if no connection is left. */
 const NONE_LEFT: readonly unknown[] = ["53300", "08P01"];
 
+/** Advice for who waits for a connection in vain. */
+const BUSY =
+  "a function that has a transaction must not wait for 'db' or for another transaction, " +
+  "and 'connections' of postgres() says how many there are";
+
 /** Settings of the connections, as `npm:pg` takes them. */
 export interface PgSettings {
   readonly host?: string | undefined;
@@ -119,8 +124,13 @@ export class Pool {
     return pools;
   }
 
-  /** Lends a connection. If the server has none left for another one, it is the next one that somebody gives back. */
-  async take(): Promise<Lent> {
+  /**
+   * Lends a connection. If the server has none left for another one, it is the next one that somebody gives back.
+   *
+   * @param withinMs The longest wait for that, in milliseconds.
+   * @throws {Error} If nobody has given one back by then.
+   */
+  async take(withinMs = Infinity): Promise<Lent> {
     for (let refused: { readonly error: unknown } | undefined;;) {
       if (this.#isClosed) throw new ClosedError();
       this.#timer ??= setTimeout(this.#lookForSilent, LOOK_MS);
@@ -136,10 +146,24 @@ export class Pool {
         }
       }
       if (refused && this.#connected.size === 0) throw refused.error;
-      const waiting = Promise.withResolvers<Lent | undefined>();
-      this.#waiting.push(waiting);
-      const lent = await waiting.promise;
+      const lent = await this.#given(withinMs);
       if (lent) return lent;
+    }
+  }
+
+  /** Waits for a connection that somebody gives back; undefined if another one may be opened. */
+  async #given(withinMs: number): Promise<Lent | undefined> {
+    const waiting = Promise.withResolvers<Lent | undefined>();
+    this.#waiting.push(waiting);
+    const giveUp = () => {
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+      waiting.reject(new Error(`No connection was free within ${withinMs} ms: ${BUSY}`));
+    };
+    const timer = withinMs < Infinity ? setTimeout(giveUp, withinMs) : undefined;
+    try {
+      return await waiting.promise;
+    } finally {
+      clearTimeout(timer);
     }
   }
 

@@ -11,13 +11,6 @@ const PARTS = {
   PGDATABASE: "database",
 } as const;
 
-/** The variables of {@linkcode settingsFrom}. */
-export const VARIABLES: readonly string[] = [
-  URL_VARIABLE,
-  ...Object.keys(PARTS),
-  "PGSSLMODE",
-];
-
 /** Variables that the client reads itself: an app that may not read them cannot make one. */
 const CLIENTS = ["PGBINARY", "PGOPTIONS", "PGCLIENT_ENCODING", "PGREPLICATION"] as const;
 

@@ -4,7 +4,7 @@ import type { PgClient } from "./_pool.ts";
 
 /**
  * Transaction of a Postgres database, for rows of one's own: `query` of `npm:pg`. The store begins and ends the
- * transaction. It refuses statements that would.
+ * transaction. It refuses statements that would, and settings that would last longer: `set local` ends with it.
  *
  * @category Handlers
  */
@@ -29,9 +29,16 @@ export interface PostgresTx {
  */
 export type PostgresReader = PostgresTx;
 
+/** Parts of a text in which a semicolon ends no statement: comments, strings, names, and bodies of functions. */
+const QUOTED =
+  /--[^\n\r]*|\/\*[^]*?\*\/|\be'(?:[^'\\]|\\[^])*'|'[^']*'|"[^"]*"|\$([a-z_]\w*)?\$[^]*?\$\1\$|\bbegin\s+atomic\b[^]*/gi;
+
 /** Statements that begin or end a transaction. `rollback to` only ends a savepoint. */
 const ENDING =
-  /^(?:\s|--[^\n]*\n|\/\*[^]*?\*\/)*(?:begin|start|commit|end|abort|prepare\s+transaction|rollback(?!\s+(?:work\s+|transaction\s+)?to\b))\b/i;
+  /(?:^|;)\s*(?:begin|start|commit|end|abort|prepare\s+transaction|rollback(?!\s+(?:work\s+|transaction\s+)?to\b))\b/i;
+
+/** Statements that set something for the transactions of others, which have the connection next. */
+const SETTING = /(?:^|;)\s*set\s+(?!(?:local|transaction|constraints)\b)/i;
 
 /** Code of Postgres for a statement after one that has failed. */
 const IN_FAILED_TRANSACTION = "25P02";
@@ -98,16 +105,37 @@ export class HandlersTransaction implements PostgresTx {
     values: readonly unknown[],
   ): Promise<{ readonly rows: TRow[]; readonly rowCount: number | null }> {
     if (this.#hasEnded) throw new TypeError("Cannot run the statement: the transaction has ended");
-    if (ENDING.test(text)) {
-      throw new TypeError("Cannot run the statement: the store begins and ends the transaction");
-    }
+    checkStatements(text);
+    const called = new Error();
     try {
       const { rows, rowCount } = await this.#client.query({ text, values });
       return { rows: rows as TRow[], rowCount };
     } catch (error) {
-      // The client names its errors "error", and the records of events have the name.
-      if (error instanceof Error && error.name === "error") error.name = "Error";
+      if (error instanceof Error) {
+        // The client names its errors "error", and the records of events have the name.
+        if (error.name === "error") error.name = "Error";
+        // Its stack does not have the statement of the handler.
+        error.stack = called.stack!.replace("Error", () => `${error}`);
+      }
       throw error;
     }
+  }
+}
+
+/**
+ * Checks statements of a user.
+ *
+ * @param text The statements.
+ * @throws {TypeError} If one of them begins or ends a transaction, or sets something that would outlast it.
+ */
+export function checkStatements(text: string): void {
+  const statements = text.replace(QUOTED, " ");
+  if (ENDING.test(statements)) {
+    throw new TypeError("Cannot run the statement: the store begins and ends the transaction");
+  }
+  if (SETTING.test(statements)) {
+    throw new TypeError(
+      "Cannot run the statement: other handlers would have the setting as well. Use 'set local'",
+    );
   }
 }

@@ -61,6 +61,8 @@ export class WakeUps {
   #hasWarned = false;
   #isToNotify = false;
   #notifying: ReturnType<typeof setTimeout> | undefined;
+  /** The latest notification: true once it is sent, false if it could not be. */
+  #sending: Promise<boolean> | undefined;
   #expecting: ReturnType<typeof setInterval> | undefined;
   #expectedUntil = 0;
 
@@ -99,12 +101,13 @@ export class WakeUps {
     }, POLL_MS);
   }
 
-  /** Ends all of it. */
+  /** Ends all of it, once the others are notified of all. */
   async close(): Promise<void> {
     clearInterval(this.#expecting);
     this.#closing.abort();
     this.#next?.resolve(false);
     clearTimeout(this.#notifying);
+    if (await this.#sending && this.#isToNotify) await this.#send(this.#own).catch(() => {});
     await this.#listening;
     await this.#pool.close();
   }
@@ -112,7 +115,7 @@ export class WakeUps {
   #notify(): void {
     if (this.#closing.signal.aborted) return;
     this.#isToNotify = false;
-    this.#send(this.#own).catch(() => void (this.#isToNotify = true));
+    this.#sending = this.#send(this.#own).then(() => true, () => !(this.#isToNotify = true));
     this.#notifying = setTimeout(() => {
       this.#notifying = undefined;
       if (this.#isToNotify) this.#notify();

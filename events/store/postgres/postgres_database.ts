@@ -1,3 +1,4 @@
+import { reasonOf } from "../../../core/mod.ts";
 import type { EventStore } from "../event_store.ts";
 import { createEventStore } from "../open_store.ts";
 import type { EventStoreOptions } from "../store_core.ts";
@@ -23,6 +24,9 @@ interface PostgresDatabaseOptions {
   /** Set if the schema goes when it is closed, with {@linkcode ownSchemaOf} it: those of a test. */
   readonly isForTests?: boolean | undefined;
 }
+
+/** Thrown if the `setup` of an app fails. */
+export class SetupError extends Error {}
 
 /** A Postgres database that is open, with one store in one of its schemas. */
 export class PostgresDatabase implements Database<PostgresTx, PostgresReader> {
@@ -94,7 +98,8 @@ async function setUp(tx: Transaction, setup: (tx: PostgresTx) => unknown): Promi
   try {
     await HandlersTransaction.call(tx, setup);
   } catch (error) {
-    throw (error as { refused?: { error?: unknown } }).refused?.error ?? error;
+    const cause = (error as { refused?: { error?: unknown } }).refused?.error ?? error;
+    throw new SetupError(`its 'setup' has failed: ${reasonOf(cause)}`, { cause });
   }
 }
 

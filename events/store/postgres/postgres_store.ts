@@ -25,10 +25,9 @@ import {
   SCHEMA_NAME,
   SCHEMA_RULE,
   URL_VARIABLE,
-  VARIABLES,
 } from "./_settings.ts";
 import type { PostgresReader, PostgresTx } from "./_tx.ts";
-import { ownSchemaOf, PostgresDatabase } from "./postgres_database.ts";
+import { ownSchemaOf, PostgresDatabase, SetupError } from "./postgres_database.ts";
 
 /**
  * Options of {@linkcode postgres}.
@@ -43,7 +42,7 @@ export interface PostgresOptions {
    */
   readonly schema?: string | undefined;
   /**
-   * Number of connections for the transactions of handlers and for `db`, beside five for the store itself: the
+   * Number of connections for the transactions of handlers and for `db`, beside six for the store itself: the
    * server must have room for those of all processes of the app.
    *
    * @default {5}
@@ -181,7 +180,8 @@ function storeIn(
   isForTests: boolean,
 ): DefinedStore<PostgresTx, PostgresReader> {
   return Object.freeze({
-    ...{ name: "postgres", variables: VARIABLES },
+    // An app may read those of the database itself, for a client of its own.
+    ...{ name: "postgres", variables: [] },
     prepare: (variables: Variables) => {
       const { settings, schema } = addressFrom(variables);
       const { ca, schema: own = schema } = options;
@@ -315,6 +315,7 @@ const UNTRUSTED = /self-signed|unable to (?:verify|get)|UnknownIssuer|CaUsedAsEn
 /** Finds the reason for which a database cannot be used. */
 function reasonFor(error: unknown): string {
   const reason = reasonOf(error);
+  if (error instanceof SetupError) return reason;
   if (UNTRUSTED.test(reason)) {
     return `its certificate is not trusted: give that of its authority as 'ca' of postgres(), or the file in DENO_CERT (${reason})`;
   }
@@ -349,10 +350,10 @@ export const existingPostgres: ExistingDatabases = {
     const explain = (error: unknown) =>
       new NoDatabaseError(`Cannot open the database: ${reasonFor(error)}`, { cause: error });
     const address = addressAt(place);
+    // Nobody listens in this process, but the workers of others are woken.
+    const options = { handlers: 1, mayBeEmpty: create, listening: address.settings };
     try {
-      return new PostgresDatabase(await openAt(address, { handlers: 1, mayBeEmpty: create }), {
-        explain,
-      });
+      return new PostgresDatabase(await openAt(address, options), { explain });
     } catch (error) {
       throw explain(error);
     }

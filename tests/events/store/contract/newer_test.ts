@@ -3,7 +3,7 @@ import type { Delivery, EventStore } from "../../../../events/mod.ts";
 import { acceptAll, batchOf, claimBatch, idsOf, named } from "../_batching.ts";
 import { claimOne, delivery } from "../_events.ts";
 import { assertNoResults, noteHandler, noteStep, stepsOf } from "../_stepping.ts";
-import { assertNothingWaits, testStore } from "./_contract.ts";
+import { assertNothingWaits, testStore, testStoreOnce } from "./_contract.ts";
 
 const INTERRUPT = { newer: "interrupt", interrupt: { steps: "drop" } } as const;
 const STEER = { newer: "steer" } as const;
@@ -166,6 +166,22 @@ testStore("takeNewer() makes a batch grow, which is settled as a whole", async (
   assertEquals([await stateOf(store, "c"), await stateOf(store, "d")], ["done", "queued"]);
   assert(await store.complete(await claimBatch(store, "d")));
   await assertNothingWaits(sut);
+});
+
+testStoreOnce("of the newer events none is taken that was cancelled before", async ({ store }) => {
+  for (let i = 0; i < 6; i++) {
+    await acceptAll(store, [`a${i}`], STEER);
+    const lease = await claimOne(store);
+    await acceptAll(store, [`b${i}`, `c${i}`], STEER);
+    const cancelling = store.cancel(`b${i}`).then(async () => (await store.get(`a${i}`))!.batch);
+    for (let turn = 0; turn < i; turn++) await undefined;
+    const { lease: taken, newer } = (await store.takeNewer(lease))!;
+    const atCancel = await cancelling;
+    // It was cancelled while the batch was still without it.
+    if (atCancel?.events === 1) assert(!idsOf(newer).includes(`b${i}`), `Try ${i}`);
+    await store.complete(taken);
+    await store.cancel(`c${i}`);
+  }
 });
 
 testStore(

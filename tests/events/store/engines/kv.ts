@@ -9,7 +9,7 @@ import { notesOf, partsOf } from "../../../../events/store/kv/_layout.ts";
 import { decodeValue } from "../../../../events/store/kv/value_codec.ts";
 import { ON_DENO_2_5 } from "../../../_deno_version.ts";
 import type { KvStore } from "../../../_kv_handlers.ts";
-import { FULL_LENGTH } from "../../../_length.ts";
+import { IS_LONG } from "../../../_length.ts";
 import { perFile } from "../../../_per_file.ts";
 import {
   ACCESS_TOKEN,
@@ -102,16 +102,15 @@ const BY_TWO_ON_DENOKV: PlaceKind<KvPlace> = {
  * Kinds that two processes share. How they affect each other depends on the store and not on its KV: so they
  * share a remote KV in the long tests only, and none with the oldest Deno, whose time is short.
  */
-const SHARED = ON_DENO_2_5
-  ? []
-  : FULL_LENGTH
-  ? [BY_TWO_ON_FILE, BY_TWO_ON_DENOKV]
-  : [BY_TWO_ON_FILE];
+const SHARED = ON_DENO_2_5 ? [] : [BY_TWO_ON_FILE];
+
+/** Kinds of the long tests alone: all that is special about them is in one of the others. */
+const LONG = IS_LONG ? [inFile("watch"), BY_TWO_ON_DENOKV] : [];
 
 /** Stores in a Deno KV. */
 export const KV: EngineUnderTest<KvPlace> = {
   name: "kv",
-  kinds: [inMemory("enqueue"), inFile("watch"), ON_DENOKV, ...SHARED],
+  kinds: [inMemory("enqueue"), ON_DENOKV, ...SHARED, ...LONG],
   shared: inFile("enqueue"),
   remote: ON_DENOKV,
   env: { DENO_KV_ACCESS_TOKEN: ACCESS_TOKEN },

@@ -31,7 +31,7 @@
  */
 import type { EventStoreOptions } from "../../../../events/mod.ts";
 import { ON_DENO_2_5 } from "../../../_deno_version.ts";
-import { FULL_LENGTH } from "../../../_length.ts";
+import { IS_LONG } from "../../../_length.ts";
 import type { EngineUnderTest, OpenedStore, StoreAddress } from "./_engine.ts";
 import { KV } from "./kv.ts";
 import { POSTGRES } from "./postgres.ts";
@@ -46,8 +46,8 @@ export const ENGINES: readonly EngineUnderTest[] = [KV, SQLITE, POSTGRES];
  */
 export const IN_CONTRACT: readonly EngineUnderTest[] = ON_DENO_2_5 ? [KV, SQLITE] : ENGINES;
 
-/** The engines of tests of workers and of several processes: over Postgres they run at full length only. */
-export const IN_PROCESSES: readonly EngineUnderTest[] = FULL_LENGTH ? ENGINES : [KV, SQLITE];
+/** The engines of tests of workers and of several processes: over Postgres they run in the long tests only. */
+export const IN_PROCESSES: readonly EngineUnderTest[] = IS_LONG ? ENGINES : [KV, SQLITE];
 
 /** Opens a store that another process has, of whichever engine. */
 export function openAt(

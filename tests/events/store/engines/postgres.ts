@@ -6,7 +6,7 @@ import { Connections, type Session } from "../../../../events/store/postgres/_co
 import { addressIn } from "../../../../events/store/postgres/_settings.ts";
 import type { PostgresTx } from "../../../../events/store/postgres/_tx.ts";
 import { openPostgresEngine } from "../../../../events/store/postgres/postgres_engine.ts";
-import { FULL_LENGTH } from "../../../_length.ts";
+import { IS_LONG } from "../../../_length.ts";
 import { simulatePostgres } from "../../worker/_simulated_postgres.ts";
 import { poolerPath, POSTGRES_MISSING, postgresPath, sharedPostgres } from "../postgres/_server.ts";
 import type {
@@ -71,7 +71,7 @@ export const LISTENING = inSchema({
 /** Stores in a schema of a Postgres database. */
 export const POSTGRES: EngineUnderTest<PostgresPlace> = {
   name: "postgres",
-  kinds: FULL_LENGTH ? [inSchema(), BY_TWO, POOLED] : [inSchema()],
+  kinds: IS_LONG ? [inSchema(), BY_TWO, POOLED] : [inSchema()],
   shared: inSchema(),
   wakingKinds: [LISTENING],
   async openAt(text, options) {

@@ -1,7 +1,10 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { until } from "../../../../dev/harness/until.ts";
 import { startWorker } from "../../../../events/mod.ts";
+import { Pool } from "../../../../events/store/postgres/_pool.ts";
+import { addressIn } from "../../../../events/store/postgres/_settings.ts";
 import type { PostgresTx } from "../../../../events/store/postgres/mod.ts";
+import { FULL_LENGTH } from "../../../_length.ts";
 import { claimAll, claimOne, delivery } from "../_events.ts";
 import { type PostgresStoreUnderTest, testPostgres } from "./_stores.ts";
 
@@ -55,6 +58,15 @@ testPostgres("a failed statement fails its attempt, and no other", async (sut) =
   assertEquals([...(await place.effects.all("row")).keys()].toSorted(), ["0", "2"]);
 });
 
+testPostgres("the error of a statement says where the handler made it", async (sut) => {
+  async function makeStatement(tx: PostgresTx): Promise<void> {
+    await tx.query("select 1");
+    await tx.query("select 1 / 0");
+  }
+  const error = await assertRejects(() => settle(sut, makeStatement), Error, "division by zero");
+  assertMatch(error.stack!, /^Error: division by zero\n(?:.*\n)*.*makeStatement/);
+});
+
 testPostgres("a deferred constraint fails the attempt at its commit", async (sut) => {
   const { schema } = JSON.parse(sut.place.address);
   const table = `"${schema}".pair`;
@@ -68,16 +80,19 @@ testPostgres("a deferred constraint fails the attempt at its commit", async (sut
 });
 
 testPostgres("effects cannot end the transaction", async (sut) => {
-  const refused = ["commit", " /* x */ rollback", "-- y\nbegin", "END", "select 1; commit"];
+  const refused = [
+    ...["commit", " /* x */ rollback", "-- y\nbegin", "END", "select 1; commit", ";commit"],
+    ..."select 'a;', \"b\", $$c$$; commit|select e'it\\'s' as a;rollback--".split("|"),
+  ];
   for (const [i, text] of refused.entries()) {
     const failing = settle(sut, async (tx) => {
       await tx.query(insert(sut), [`row/${i}`, i]);
       await tx.query(text);
     }, `d${i}`);
-    const message = text.startsWith("select") ? "has ended the transaction" : "begins and ends";
-    await assertRejects(() => failing, TypeError, message);
+    await assertRejects(() => failing, TypeError, "begins and ends", text);
     await sut.store.purge({});
   }
+  assertEquals((await sut.place.effects.all("row")).size, 0);
   const savepoint = settle(sut, async (tx) => {
     await tx.query("savepoint mine");
     await assertRejects(() => tx.query("select 1 / 0"));
@@ -86,6 +101,34 @@ testPostgres("effects cannot end the transaction", async (sut) => {
   }, "last");
   assert(await savepoint);
   assertEquals(await sut.place.effects.get("kept"), 1);
+});
+
+testPostgres("a transaction that is ended all the same fails its attempt", async (sut) => {
+  const failing = settle(sut, (tx) => tx.query("/* /* */ */ commit"));
+  await assertRejects(() => failing, TypeError, "has ended the transaction");
+});
+
+testPostgres("no semicolon in a text, a name or a function ends a statement", async (sut) => {
+  const texts = [
+    `select 'a; commit' as "b; commit", e'it\\'s; commit' as c, $x$d; commit$x$ -- ; commit`,
+    "do $$ begin perform 1; end; $$",
+    "create function pg_temp.one() returns int begin atomic select 1; end",
+  ];
+  await settle(sut, async (tx) => {
+    for (const text of texts) await tx.query(text);
+  });
+  assertEquals((await sut.store.get("d1"))?.state, "done");
+});
+
+testPostgres("effects set nothing for those of other events", async (sut) => {
+  const failing = settle(sut, (tx) => tx.query("select 1; set search_path to pg_catalog"));
+  await assertRejects(() => failing, TypeError, "Use 'set local'");
+  await settle(sut, async (tx) => {
+    await tx.query("set local search_path to pg_catalog");
+    await tx.query("set constraints all deferred");
+    await tx.query(insert(sut), ["a", 1]);
+  }, "d2");
+  assertEquals(await sut.place.effects.get("a"), 1);
 });
 
 testPostgres("a transaction runs no statement once it has ended", async (sut) => {
@@ -144,6 +187,33 @@ testPostgres("handlers write asynchronously with settleWith()", async (sut) => {
   assertEquals((await store.stats()).dead, 0);
 });
 
+testPostgres(
+  "a connection that nobody gives back is waited for no longer than said",
+  async (sut) => {
+    const { url } = JSON.parse(sut.place.address);
+    const [pool] = await Pool.ofEach(addressIn(url).settings, [1]);
+    const held = await pool!.take();
+    const waiting = pool!.take(5_000);
+    await assertRejects(() => pool!.take(20), Error, "No connection was free within 20 ms");
+    pool!.giveBack(held);
+    pool!.giveBack(await waiting);
+    await pool!.close();
+  },
+);
+
+const LONG = FULL_LENGTH ? testPostgres : () => {};
+
+LONG("transactions that wait for each other's connections are given up", async ({ store }) => {
+  const waiting = Array.from({ length: 4 }, () =>
+    store.transact(async (tx) => {
+      await tx.query("select pg_sleep(0.1)");
+      await store.db.query("select 1");
+    }));
+  const ended = await Promise.allSettled(waiting);
+  assert(ended.some(({ status }) => status === "rejected"));
+  await store.transact((tx) => tx.query("select 1"));
+});
+
 testPostgres("transact() awaits its function", async (sut) => {
   const { store } = sut;
   const id = await store.transact(async (tx, { emit }) => {
@@ -164,6 +234,8 @@ testPostgres("transact() awaits its function", async (sut) => {
 testPostgres("db only reads", async ({ store }) => {
   assertEquals((await store.db.query("select $1::int as n", [1])).rows, [{ n: 1 }]);
   await assertRejects(() => store.db.query("create table t (id int)"), Error, "read-only");
+  const ended = store.db.query("commit; create table t (id int)");
+  await assertRejects(() => ended, TypeError, "begins and ends");
 });
 
 testPostgres(

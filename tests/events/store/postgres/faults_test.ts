@@ -8,7 +8,7 @@ import { pause, until } from "../../../../dev/harness/until.ts";
 import type { LogRecord } from "../../../../mod.ts";
 import { ANSWERED_WITHIN_MS } from "../../../apps/_deliver.ts";
 import { claimOne, delivery } from "../_events.ts";
-import { FULL_LENGTH } from "../../../_length.ts";
+import { IS_LONG } from "../../../_length.ts";
 import { openProxy } from "./_proxy.ts";
 import { handled, openOn, testServer } from "./_faulty_app.ts";
 import { POSTGRES } from "../engines/postgres.ts";
@@ -29,7 +29,7 @@ function isRoot(): boolean {
 }
 
 /** Reason to skip what takes longer than half a minute. */
-const IS_SHORT = POSTGRES.kinds[0].missing ?? (FULL_LENGTH ? undefined : "takes long");
+const IS_SHORT = POSTGRES.kinds[0].missing ?? (IS_LONG ? undefined : "takes long");
 
 /** Makes a role that is no administrator, which may make schemas. Returns the URL with it. */
 async function withRole(server: OwnPostgres, settings = ""): Promise<string> {
@@ -287,6 +287,12 @@ testServer(
       "have somebody else run what `events migrate --print` prints",
     );
     await server.sql(migrationOf("edge_base", "app"));
+    await server.sql("revoke create on schema public from public");
+    await assertRejects(
+      () => openOn(url),
+      Error,
+      "cannot be used: its 'setup' has failed: permission denied for schema public",
+    );
     await using app = await openOn(url, { hasSetup: false });
     assertEquals((await app.deliver("d1")).status, 200);
     await assertHandled(server, ["d1"]);

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Client } from "pg";
-import { defineApp, forge, openApp } from "../../../../mod.ts";
+import { defineApp, forge, openApp, optional, required } from "../../../../mod.ts";
 import {
   postgres,
   type PostgresReader,
@@ -50,6 +50,16 @@ testWith(needs, "postgres() reads the variables of psql", async () => {
     log,
   });
   assertEquals((await app.db.query("select current_user as name")).rows, [{ name: "tests" }]);
+}, missing);
+
+testWith(needs, "an app may read the variables of its database itself", async () => {
+  const env = { DATABASE_URL: required, PGPASSWORD: optional("none") };
+  const DATABASE_URL = (await sharedPostgres()).direct;
+  const read: string[] = [];
+  const resources = ({ env }: { env: { DATABASE_URL: string } }) => read.push(env.DATABASE_URL);
+  const bot = defineApp({ name: "bot", platform: forge(), store: postgres(), env, resources });
+  await using _test = await startTestBot(bot, { env: { DATABASE_URL } });
+  assertEquals(read, [DATABASE_URL]);
 }, missing);
 
 testWith(needs, "processes that start at the same time make the tables once", async () => {
@@ -126,6 +136,30 @@ testWith(needs, "an app says why its database cannot be used", async () => {
   const nobody = Object.assign(new URL(url), { username: "nobody" }).href;
   const refusal = 'its user may not connect: role "nobody" does not exist';
   await assertRejects(() => openOn(nobody), Error, refusal);
+}, missing);
+
+/** Makes an empty database, and returns its URL. */
+async function newDatabase(name: string, more = ""): Promise<string> {
+  const { direct } = await sharedPostgres();
+  await run(direct, `create database ${name} template template0 ${more}`);
+  return Object.assign(new URL(direct), { pathname: `/${name}` }).href;
+}
+
+testWith(needs, "a database that cannot hold every text is refused", async () => {
+  const url = await newDatabase("latin", "encoding LATIN1");
+  const refusal = "it has the encoding LATIN1, which lacks characters: make one with UTF8";
+  await assertRejects(() => openOn(url), Error, refusal);
+  await assertRejects(() => existingPostgres.open(url, true), Error, refusal);
+}, missing);
+
+testWith(needs, "bytes are read in whatever way a database writes them", async () => {
+  const url = await newDatabase("escaping");
+  await run(url, "alter database escaping set bytea_output = 'escape'");
+  const { app } = await openOn(url);
+  await using _ = app;
+  const all = String.fromCharCode(...Array(0x180).keys()) + "\\x00\\000";
+  const { id } = await app.store.emit("jobs", "made", {}, { id: all });
+  assertEquals((await app.store.get(id))?.deliveryId, all);
 }, missing);
 
 testWith(needs, "an app shows no password of its database", async () => {

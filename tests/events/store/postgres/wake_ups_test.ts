@@ -5,6 +5,7 @@ import { createEventStore } from "../../../../events/store/open_store.ts";
 import { OpenDatabase } from "../../../../events/store/postgres/_open_database.ts";
 import { addressIn } from "../../../../events/store/postgres/_settings.ts";
 import { openPostgresEngine } from "../../../../events/store/postgres/postgres_engine.ts";
+import { existingPostgres } from "../../../../events/store/postgres/postgres_store.ts";
 import { testWith } from "../../../_permissions.ts";
 import { claimOne, delivery, later } from "../_events.ts";
 import { LISTENING, type PostgresPlace } from "../engines/postgres.ts";
@@ -87,6 +88,23 @@ testListening("another process is woken by each change", async (place, { direct 
     await store.accept(delivery(`d${i}`));
     await woken;
   }
+});
+
+testListening("the tool notifies others of all of its changes", async (place, { direct }) => {
+  const { url, schema } = JSON.parse(place.address);
+  const client = new Client({ connectionString: direct });
+  await client.connect();
+  let heard = 0;
+  client.on("notification", () => heard++);
+  await client.query(`listen "${schema}"`);
+  const database = await existingPostgres.open(`${url}?store_schema=${schema}`, false);
+  const store = await database.openStore({});
+  await store.emit("jobs", "first", {});
+  await store.emit("jobs", "second", {});
+  await database.close();
+  await client.query("select 1"); // what was sent before comes with the answer
+  await client.end();
+  assertEquals(heard, 2);
 });
 
 testListening(

@@ -1,9 +1,10 @@
 import { assertLess } from "@std/assert";
+import { byLength } from "../_length.ts";
 import { testWith, UNLESS_LINUX } from "../_permissions.ts";
 import { ENGINES } from "../events/store/engines/mod.ts";
 import { drainBacklog } from "./_backlog.ts";
 
-const EVENTS = 100_000;
+const EVENTS = byLength(100_000, 20_000);
 
 /** Memory that a process may hold while it drains a backlog, beyond what it holds when idle: 50 to 64 is usual. */
 const MAX_MB = 80;

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { until } from "../../dev/harness/until.ts";
 import { delivery } from "../events/store/_events.ts";
-import { FULL_LENGTH } from "../_length.ts";
+import { IS_LONG } from "../_length.ts";
 import { untilSettled } from "./_kills.ts";
 import { testShared } from "./_shared.ts";
 import { Calls, LEASE_MS, STEPS } from "./_step_calls.ts";
@@ -16,9 +16,9 @@ testShared(
     const calls = new Calls();
     const store = await place.open({ log: () => {} });
     // In the short test each event is killed once, and all of them at different steps.
-    const ids = idsOf(FULL_LENGTH ? 5 : STEPS);
+    const ids = idsOf(IS_LONG ? 5 : STEPS);
     for (const [i, id] of ids.entries()) {
-      const numbers = FULL_LENGTH ? idsOf(STEPS).map((_, step) => step + 1) : [i + 1];
+      const numbers = IS_LONG ? idsOf(STEPS).map((_, step) => step + 1) : [i + 1];
       for (const number of numbers) calls.killsAfter.add(`${id}/${number}`);
     }
     for (const id of ids) await store.accept(delivery(id));

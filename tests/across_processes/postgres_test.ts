@@ -3,7 +3,7 @@ import { type RunningApp, runToEnd, startApp } from "../../dev/harness/start_app
 import { pause, until } from "../../dev/harness/until.ts";
 import { freePort } from "../../dev/harness/free_port.ts";
 import { FORGE_SECRET } from "../_deliveries.ts";
-import { byLength, FULL_LENGTH } from "../_length.ts";
+import { byLength, IS_LONG } from "../_length.ts";
 import { type Answer, ANSWERED_WITHIN_MS, deliver } from "../apps/_deliver.ts";
 import { testServer } from "../events/store/postgres/_faulty_app.ts";
 import type { OwnPostgres } from "../events/store/postgres/_own_server.ts";
@@ -160,7 +160,7 @@ testServer(
 
 testServer("a process that finds no server says so, and ends after a while", async (server) => {
   const nowhere = Object.assign(new URL(server.url), { port: String(freePort()) }).href;
-  if (FULL_LENGTH) {
+  if (IS_LONG) {
     const start = performance.now();
     const { code, stderr } = await runToEnd(optionsFor(nowhere));
     assertEquals(code, 1);
