@@ -4,7 +4,7 @@ import { startWorker } from "../../../../events/mod.ts";
 import { Pool } from "../../../../events/store/postgres/_pool.ts";
 import { addressIn } from "../../../../events/store/postgres/_settings.ts";
 import type { PostgresTx } from "../../../../events/store/postgres/mod.ts";
-import { FULL_LENGTH } from "../../../_length.ts";
+import { IS_LONG } from "../../../_length.ts";
 import { claimAll, claimOne, delivery } from "../_events.ts";
 import { type PostgresStoreUnderTest, testPostgres } from "./_stores.ts";
 
@@ -201,7 +201,7 @@ testPostgres(
   },
 );
 
-const LONG = FULL_LENGTH ? testPostgres : () => {};
+const LONG = IS_LONG ? testPostgres : () => {};
 
 LONG("transactions that wait for each other's connections are given up", async ({ store }) => {
   const waiting = Array.from({ length: 4 }, () =>
