@@ -41,7 +41,7 @@ interface Waiting extends TokenWish {
 
 /**
  * The buckets of a store, as this process uses them. It takes tokens in lots: as many as are waited for here, or as it
- * has used lately, up to a 20th of the limit. A lot is counted in one commit, and may be used until its slot ends: what
+ * has used lately while half of the limit is free, up to a 20th of the limit. A lot is counted in one commit, and may be used until its slot ends: what
  * is left of it then is lost.
  *
  * @param engine The engine that has the buckets.
@@ -206,11 +206,12 @@ class LocalBucket implements SharedBucket {
     });
   }
 
-  #lotOf({ rule, count: min }: Waiting): { readonly min: number; readonly max: number } {
+  #lotOf({ rule, count: min }: Waiting): Parameters<typeof taking>[2] {
     let wanted = 0;
     for (const { count } of this.#waiting) wanted += count;
     const most = Math.max(1, Math.floor(rule.limit * LOT));
-    return { min, max: Math.max(min, Math.min(most, Math.max(wanted, this.#use.lately))) };
+    const max = Math.max(min, Math.min(most, wanted));
+    return { min, max, soon: Math.min(most, this.#use.lately) };
   }
 
   async #refuse(

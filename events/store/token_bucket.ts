@@ -25,6 +25,9 @@ const MAX_COUNTS = 64;
  */
 const [MAX_PROMISED_MS, MAX_PROMISED_TIMES] = [3_600_000, 10] as const;
 
+/** Part of the limit of which tokens are taken that nobody waits for: what is lost of the rest is missed. */
+const SPARE = 1 / 2;
+
 /** Part of the length of time by which a promise is later than its token: an event takes a while to come back. */
 const LATE = 1 / 256;
 
@@ -115,7 +118,7 @@ export function roomAt(
  *
  * @param bucket The bucket at a time.
  * @param rule Its rule.
- * @param count The least and the largest number of them.
+ * @param wanted The least and the largest number that is waited for, and the number that may soon be.
  * @param now That time.
  * @param aheadMs The time in which the bucket will be stored, in milliseconds: they may be used for longer than that.
  * @returns The bucket after, and the tokens with the end of their slot; undefined if there is no room.
@@ -123,13 +126,14 @@ export function roomAt(
 export function taking(
   bucket: TokenBucket,
   rule: TokenRule,
-  { min, max }: { readonly min: number; readonly max: number },
+  { min, max, soon }: { readonly min: number; readonly max: number; readonly soon: number },
   now: number,
   aheadMs: number,
 ): { readonly after: TokenBucket; readonly count: number; readonly until: number } | undefined {
   if ((bucket.closedUntil ?? now) > now) return undefined;
   const used = bucket.taken.reduce((sum, [, tokens]) => sum + tokens, 0);
-  const count = Math.min(max, rule.limit - used);
+  const spare = Math.min(soon, Math.floor(rule.limit * SPARE) - used);
+  const count = Math.min(Math.max(max, spare), rule.limit - used);
   if (count < min) return undefined;
   const length = slotMs(rule);
   const [soonest, latest] = [

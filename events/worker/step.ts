@@ -83,8 +83,9 @@ export interface StepContext<TTx = unknown> {
   /**
    * Waits for room under the limit of a service, and counts a call of it: call the service right after. The limit is one
    * for all processes on the store, and never exceeded over any time of the length `perMs`, as far as their clocks agree.
-   * About 97 % of it can be used. A process takes room for several calls in one commit, up to a 20th of the limit: what
-   * it has not used after a 32nd of `perMs`, or when it is killed, is lost.
+   * About 97 % of it can be used. A process takes room for several calls in one commit, up to a 20th of the limit: for
+   * those that wait and, while half of the limit is free, for further ones. What it has not used after a 32nd of `perMs`,
+   * or when it is killed, is lost.
    *
    * If there is no room in `waitMs`, the event is put off until there is, without an attempt, each at a time of its own.
    * If calls with different rules name the same limit, each counts by its own.

@@ -17,7 +17,7 @@ import { randomOf } from "../worker/_simulation.ts";
 
 const RULE = { limit: 10, perMs: 3_200 } as const;
 
-const ONE = { min: 1, max: 1 } as const;
+const ONE = { min: 1, max: 1, soon: 0 } as const;
 
 /** Takes a token at a time; undefined if there is no room. */
 function take(bucket: TokenBucket, now: number, rule: TokenRule = RULE, aheadMs = 0) {
@@ -53,6 +53,17 @@ Deno.test("no time of the length has more uses than the limit, however late they
   }
 });
 
+Deno.test("what nobody waits for is taken only while half of the limit is free", () => {
+  const counts: number[] = [];
+  let bucket: TokenBucket = EMPTY;
+  for (let i = 0; i < 7; i++) {
+    const taken = taking(bucket, RULE, { min: 1, max: 1, soon: 3 }, 0, 0)!;
+    bucket = taken.after;
+    counts.push(taken.count);
+  }
+  assertEquals(counts, [3, 2, 1, 1, 1, 1, 1]);
+});
+
 Deno.test("a limit of one is a distance", () => {
   const rule = { limit: 1, perMs: 1_000 };
   const { after } = take(EMPTY, 0, rule)!;
@@ -63,7 +74,7 @@ Deno.test("a limit of one is a distance", () => {
 });
 
 Deno.test("a slot in the far future, of a clock that was ahead, ends within a time", () => {
-  const { after } = taking(EMPTY, RULE, { min: 10, max: 10 }, 1e9, 0)!;
+  const { after } = taking(EMPTY, RULE, { min: 10, max: 10, soon: 0 }, 1e9, 0)!;
   assertEquals(take(after, 0), undefined);
   const bucket = bucketAt(after, RULE, 0);
   assertLessOrEqual(roomAt(bucket, RULE, 1, 0), 2 * RULE.perMs + slotMs(RULE));
@@ -83,7 +94,7 @@ Deno.test("a bucket keeps few counts, and none is lost", () => {
 });
 
 Deno.test("promises come one by one for an hour, and then at random", () => {
-  const full = taking(EMPTY, RULE, { min: 10, max: 10 }, 0, 0)!.after;
+  const full = taking(EMPTY, RULE, { min: 10, max: 10, soon: 0 }, 0, 0)!.after;
   const bucket = bucketAt(full, RULE, 0);
   const counts = Array.from({ length: 20_000 }, () => 1);
   const { after, times } = promising(bucket, RULE, counts, 0, () => 0.5);
@@ -98,7 +109,7 @@ Deno.test("promises come one by one for an hour, and then at random", () => {
 Deno.test("a promise takes no token, and is over when its time is", () => {
   const { after } = promising(EMPTY, RULE, [1, 1], 0);
   assert(take(after, 0));
-  const full = taking(after, RULE, { min: 10, max: 10 }, 100_000, 0)!.after;
+  const full = taking(after, RULE, { min: 10, max: 10, soon: 0 }, 100_000, 0)!.after;
   const { times } = promising(bucketAt(full, RULE, 100_000), RULE, [1], 100_000);
   assertEquals(times, [100_000 + slotMs(RULE) + RULE.perMs]);
 });
