@@ -4,9 +4,6 @@
  * @module
  */
 
-/** Headers, as `fetch` has them or as an object with names in lower case. */
-type AnswerHeaders = Headers | Readonly<Record<string, string | number | undefined>>;
-
 /**
  * Answer of a service, or the error that a client makes of it.
  *
@@ -15,11 +12,11 @@ type AnswerHeaders = Headers | Readonly<Record<string, string | number | undefin
 export interface LimitedAnswer {
   /** Its status. */
   readonly status?: number | undefined;
-  /** Its headers. */
-  readonly headers?: AnswerHeaders | undefined;
+  /** Its headers, as `fetch` has them or as an object. */
+  readonly headers?: Headers | Readonly<Record<string, string | number | undefined>> | undefined;
   /** The answer, in an error of Octokit. */
-  readonly response?: { readonly headers?: AnswerHeaders | undefined } | undefined;
-  /** What Telegram says about a refused call, in an error of grammY. */
+  readonly response?: Pick<LimitedAnswer, "headers"> | undefined;
+  /** Telegram's parameters of a refusal, in an error of grammY. */
   readonly parameters?: { readonly retry_after?: number | undefined } | undefined;
 }
 
