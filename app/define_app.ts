@@ -323,7 +323,13 @@ class DefinedApp<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
     checkOptions(doing, options, {
       timeZone: (doing, _name, value) => checkTimeZone(doing, value),
       missed: oneOf("last", "none", "all"),
-      ...{ id: undefined, timeoutMs: undefined, concurrency: undefined, retry: undefined },
+      ...{
+        id: undefined,
+        timeoutMs: undefined,
+        concurrency: undefined,
+        rate: undefined,
+        retry: undefined,
+      },
     });
     const { timeZone = "UTC", missed = "last", ...ofHandler } = options;
     if (this.#schedules.some((other) => other.name === name)) {

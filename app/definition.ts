@@ -33,7 +33,7 @@ import { checkMounts, type Mount } from "./mounts.ts";
 const DOING = "define the app";
 
 const WORKER_KEYS = [
-  ...["concurrency", "leaseMs", "pollMs", "timeoutMs", "retry", "waitForHandlerMs"],
+  ...["concurrency", "leaseMs", "pollMs", "timeoutMs", "retry", "rate", "waitForHandlerMs"],
 ];
 
 /**

@@ -10,12 +10,12 @@ import {
   type ApiAnswer,
   ApiError,
   callApi,
-  dateOf,
   type Hints,
   networkReasonOf,
   refuseRedirect,
   unknownForm,
 } from "../core/call_api.ts";
+import { dateOf } from "../core/retry_at.ts";
 import { type CatchUpOptions, GITHUB_API } from "./options.ts";
 
 /** Version of the API that the answers are read as. */

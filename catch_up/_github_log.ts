@@ -1,4 +1,5 @@
-import { ApiError, dateOf } from "../core/call_api.ts";
+import { ApiError } from "../core/call_api.ts";
+import { dateOf } from "../core/retry_at.ts";
 import { type GithubAttempt, type GithubWebhooks, listed, logPath } from "./github_api.ts";
 import { type CatchUpOptions, DISORDER_MS, KEPT_MS } from "./options.ts";
 

@@ -5,15 +5,8 @@
  * @module
  */
 import { fieldOf } from "../core/parse_json.ts";
-import {
-  type ApiAnswer,
-  ApiError,
-  dateOf,
-  type Hints,
-  quoted,
-  retryAfterOf,
-  unknownForm,
-} from "../core/call_api.ts";
+import { type ApiAnswer, ApiError, type Hints, quoted, unknownForm } from "../core/call_api.ts";
+import { dateOf, retryAfterOf } from "../core/retry_at.ts";
 import { elementsOf, memberOf } from "../core/json_text.ts";
 import { type GithubCall, type SendCall, senderOf } from "./_github_calls.ts";
 import { type CatchUpOptions, FORMS } from "./options.ts";

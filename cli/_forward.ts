@@ -1,4 +1,5 @@
-import { callAgain, mayPass, retryAfterOf } from "../core/call_api.ts";
+import { callAgain, mayPass } from "../core/call_api.ts";
+import { retryAfterOf } from "../core/retry_at.ts";
 import type { TestDelivery } from "../testing/mod.ts";
 import { type AppAnswer, lineOf, sendTo, statusOf } from "./_app.ts";
 import type { ConnectOptions } from "./_connect_options.ts";

@@ -1,7 +1,8 @@
 import { DISORDER_MS } from "../catch_up/options.ts";
 import { fieldOf } from "../core/parse_json.ts";
 import { type GithubAttempt, type GithubWebhooks, logPath } from "../catch_up/github_api.ts";
-import { ApiError, dateOf } from "../core/call_api.ts";
+import { ApiError } from "../core/call_api.ts";
+import { dateOf } from "../core/retry_at.ts";
 import { memberOf } from "../core/json_text.ts";
 import { forgeDelivery, type TestDelivery } from "../testing/mod.ts";
 import type { Forwarder } from "./_forward.ts";

@@ -5,9 +5,9 @@ import {
   callApi,
   type Hints,
   quoted,
-  retryAfterOf,
   unknownForm,
 } from "../core/call_api.ts";
+import { retryAfterOf } from "../core/retry_at.ts";
 import type { Forwarder } from "./_forward.ts";
 import { elementsOf, memberOf } from "../core/json_text.ts";
 import { agoOf } from "./_output.ts";

@@ -5,6 +5,7 @@
  * @module
  */
 import { oneLine } from "./log.ts";
+import { retryAfterOf } from "./retry_at.ts";
 import { reasonOf } from "./text_of.ts";
 
 /** Largest answer that is read: an entry of GitHub's delivery log holds a payload of up to 25 MB. */
@@ -215,24 +216,4 @@ export function refuseRedirect(
   throw new ApiError(`${name} answers ${status}, a redirect to ${host}, which is not followed`, {
     ...{ status, hints },
   });
-}
-
-/**
- * Reads the pause that `Retry-After` asks for: seconds, or a date.
- *
- * @param headers The headers of the answer.
- * @param now The time by the server's clock, milliseconds since the epoch.
- * @returns The pause in milliseconds; undefined if there is none.
- */
-export function retryAfterOf(headers: Headers, now: number): number | undefined {
-  const text = headers.get("Retry-After")?.trim();
-  if (!text) return undefined;
-  const ms = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now;
-  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
-}
-
-/** Reads the time of an answer, by the server's clock; undefined if it has none. */
-export function dateOf(headers: Headers): number | undefined {
-  const time = Date.parse(headers.get("Date") ?? "");
-  return Number.isNaN(time) ? undefined : time;
 }

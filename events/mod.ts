@@ -33,6 +33,7 @@ export * from "./store/kv/mod.ts";
 export * from "./store/mod.ts";
 export * from "./store/sqlite/mod.ts";
 export * from "./worker/mod.ts";
+export { type LimitedAnswer, retryAtOf } from "../core/retry_at.ts";
 
 // Types from other folders that appear in the exports above.
 export type { JsonObject } from "../core/parse_json.ts";

@@ -139,13 +139,13 @@ testMistakes<void>({
       defineApp(definition).schedule("a", "@daily", handler, { timeZone: "Berlin" }),
     '\'missed\' must be "last", "none" or "all", got "first"': () =>
       defineApp(definition).schedule("a", "@daily", handler, { missed: wrong("first") }),
-    'there is no option "timezone". There are timeZone, missed, id, timeoutMs, concurrency, retry':
+    'there is no option "timezone". There are timeZone, missed, id, timeoutMs, concurrency, rate, retry':
       () => defineApp(definition).schedule("a", "@daily", handler, wrong({ timezone: "UTC" })),
     "there is one of that name already": () =>
       defineApp(definition).schedule("a", "@daily", handler).schedule("a", "@daily", handler),
     "the options must be an object, got null": () =>
       defineApp(definition).schedule("a", "@daily", handler, wrong(null)),
-    'there is no option "missing". There are timeZone, missed, id, timeoutMs, concurrency, retry':
+    'there is no option "missing". There are timeZone, missed, id, timeoutMs, concurrency, rate, retry':
       () => defineApp(definition).schedule("a", "@daily", () => {}, wrong({ missing: "all" })),
   },
   "Cannot register the handler": {
@@ -158,9 +158,9 @@ testMistakes<void>({
     "it must be a function, got an object": () => createEventRouter().on("push", wrong({})),
     "the options must be an object, got null": () =>
       createEventRouter().on("push", handler, wrong(null)),
-    'there is no option "timeout". There are id, timeoutMs, concurrency, retry': () =>
+    'there is no option "timeout". There are id, timeoutMs, concurrency, rate, retry': () =>
       defineApp(definition).on("push", () => {}, wrong({ timeout: 1 })),
-    'there is no option "ids". There are id, timeoutMs, concurrency, retry': () =>
+    'there is no option "ids". There are id, timeoutMs, concurrency, rate, retry': () =>
       defineApp(definition).onDead(() => {}, wrong({ ids: "a" })),
   },
   "Cannot define the platform": {
@@ -221,7 +221,7 @@ testMistakes<void>({
       startWorker(listening, handler, { retry: wrong([]) }),
     [
       'there is no option "parallel". There are concurrency, leaseMs, pollMs, timeoutMs, onStuck, ' +
-      "reportDead, reportFailing, retry, waitForHandlerMs, version, log, telemetry"
+      "reportDead, reportFailing, retry, rate, waitForHandlerMs, version, log, telemetry"
     ]: () => startWorker(wrong({ listen: () => {} }), () => {}, wrong({ parallel: 1 })),
   },
   "Cannot create the forge intake": {
@@ -318,7 +318,7 @@ testMistakes<void>({
   "Cannot define the app, in 'worker'": {
     [
       'there is no option "concurency". There are concurrency, leaseMs, pollMs, timeoutMs, retry, ' +
-      "waitForHandlerMs"
+      "rate, waitForHandlerMs"
     ]: () => defineApp({ ...definition, worker: wrong({ concurency: 5 }) }),
   },
   "Cannot define the platform 'telegram'": {

@@ -12,6 +12,7 @@ import {
   type WebhookEvent,
 } from "../worker/event.ts";
 import type { ConcurrencyLimit } from "../worker/concurrency_limit.ts";
+import type { RateOptions } from "../worker/rate_limit.ts";
 import {
   mergedPolicy,
   PLAN,
@@ -36,6 +37,8 @@ export interface NamedHandler {
   readonly retry: RetryPolicy | undefined;
   /** Limit of its runs at once; undefined for none. */
   readonly limit: ConcurrencyLimit | undefined;
+  /** Limit of the rate at which they begin; undefined for none. */
+  readonly rate: RateOptions | undefined;
 }
 
 interface Failure {
@@ -45,7 +48,7 @@ interface Failure {
   readonly retries: readonly RetryPolicy[];
 }
 
-const NONE: readonly ConcurrencyLimit[] = [];
+const NONE: readonly never[] = [];
 
 /** Largest number of failed handlers that are named in an event's error. */
 const MAX_REASONS = 10;
@@ -107,19 +110,26 @@ export function planRuns(
 }
 
 function runsOf(
-  { key, handler, retry: own, limit }: NamedHandler,
+  { key, handler, retry: own, limit, rate }: NamedHandler,
   event: PlannedEvent,
   around: RetryPolicy,
 ): readonly PlannedRun[] {
   const retry = mergedPolicy(own, around);
   const limits = limit ? [limit] : NONE;
+  const rates = rate ? [rate] : NONE;
   const plan = (handler as PlannedHandler)[PLAN];
-  if (!plan) return [{ retry, limits }];
+  if (!plan) return [{ retry, limits, rates }];
   const prefix = `${key}/`;
   const inner = event.progress?.filter((part) => part.startsWith(prefix));
   const progress = inner?.map((part) => part.slice(prefix.length));
   const runs = plan.runs({ ...event, progress }, retry);
-  return limit ? runs.map((run) => ({ ...run, limits: [limit, ...run.limits] })) : runs;
+  return limit || rate
+    ? runs.map((run) => ({
+      ...run,
+      limits: [...limits, ...run.limits],
+      rates: [...rates, ...run.rates],
+    }))
+    : runs;
 }
 
 /** Finds the handlers that have not succeeded yet. */

@@ -21,6 +21,7 @@ import {
   type WebhookEvent,
 } from "../worker/event.ts";
 import { ConcurrencyLimit } from "../worker/concurrency_limit.ts";
+import { checkRate, type RateOptions } from "../worker/rate_limit.ts";
 import { type HandlerPlan, PLAN, type PlannedHandler } from "../worker/handler_plans.ts";
 import { checkRetryPolicy, type RetryPolicy } from "../worker/retry_policy.ts";
 import { handleAll, type NamedHandler, planRuns } from "./_handle_all.ts";
@@ -59,6 +60,14 @@ export interface HandlerOptions {
    * @default {undefined} As many as the worker runs.
    */
   readonly concurrency?: number | undefined;
+  /**
+   * Limit of how many events are begun for the handler in a time, by all processes together. An event for which there is
+   * no room waits as a whole, as with `concurrency`: in memory if there will be room soon, and otherwise on the schedule.
+   * An attempt that comes again, as after an error or a wait, counts again.
+   *
+   * @default {undefined} None.
+   */
+  readonly rate?: RateOptions | undefined;
   /**
    * Delays between the handler's attempts, and their number, instead of the worker's {@linkcode WorkerOptions.retry}.
    * What is left out is the worker's. If several handlers of an event have failed, it is tried again after the
@@ -224,6 +233,7 @@ interface Route {
   readonly timeoutMs: number | undefined;
   readonly retry: RetryPolicy | undefined;
   readonly limit: ConcurrencyLimit | undefined;
+  readonly rate: RateOptions | undefined;
 }
 
 const DOING = "register the handler";
@@ -241,6 +251,7 @@ const HANDLER_CHECKS = {
   id: checkId,
   timeoutMs: wholeNumber({ max: MAX_TIMER_MS }),
   concurrency: wholeNumber(),
+  rate: checkRate,
   retry: checkRetryPolicy,
 };
 
@@ -470,12 +481,13 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
       throw new TypeError(`Cannot ${DOING}: it must be a function, got ${met(handler)}`);
     }
     checkOptions(DOING, options, HANDLER_CHECKS);
-    const { timeoutMs, retry, concurrency } = options;
+    const { timeoutMs, retry, concurrency, rate } = options;
     const limit = concurrency === undefined ? undefined : new ConcurrencyLimit(concurrency);
     const id = options.id === undefined ? undefined : `id(${options.id})`;
     // Only the events it is registered for, and contexts of its router, reach it.
     const own = handler as unknown as EventHandler;
-    const route: Route = { handler: own, events: new Set(events), id, timeoutMs, retry, limit };
+    const shared = { id, timeoutMs, retry, limit, rate: rate && { ...rate } };
+    const route: Route = { handler: own, events: new Set(events), ...shared };
     const keys = id === undefined ? [...route.events] : [id];
     const taken = keys.find((key) => this.#keys.has(key));
     if (taken !== undefined) {
@@ -488,7 +500,7 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
     this.#routes.push(route);
     const plan = (own as PlannedHandler)[PLAN];
     if (plan) this.#inner.push(plan);
-    if (limit) this.#isLimited = true;
+    if (limit || rate) this.#isLimited = true;
     for (const key of keys) this.#keys.add(key);
     for (const each of events) this.#events.add(each);
     this.#found.clear();

@@ -63,4 +63,10 @@ export type {
 
 // Types from other folders that appear in the exports above.
 export type { EventStore, StoreDefinition } from "../store/mod.ts";
-export type { EventHandler, HandlerContext, WebhookEvent } from "../worker/mod.ts";
+export type {
+  EventHandler,
+  HandlerContext,
+  RatedEvent,
+  RateOptions,
+  WebhookEvent,
+} from "../worker/mod.ts";

@@ -17,6 +17,7 @@ const CELLS: readonly (readonly [StoredKind, CellKey])[] = [
   ["kept payload", ["kept"]],
   ["step", ["step"]],
   ["question", ["question"]],
+  ["limit", ["limit"]],
 ];
 
 /** The number of cells read at a time: a remote KV takes hardly more time for 500 than for 100. */

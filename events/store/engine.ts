@@ -406,7 +406,8 @@ export interface CheckedPage {
         | "schedule"
         | "kept payload"
         | "step"
-        | "question";
+        | "question"
+        | "limit";
       /**
        * Name of the value: the id of an event, the key of a group or a state, the name of a schedule. A value that
        * another program has written with a newer Deno has none in an older one.

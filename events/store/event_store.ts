@@ -18,6 +18,7 @@ import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
 import type { AnswerResult } from "./questions.ts";
 import type { AcceptResult, Lease, ReleaseOptions, StoreListener } from "./store_core.ts";
+import type { TokenBuckets } from "./tokens.ts";
 import type { ListedState, StateOptions, StoredState } from "./stored_state.ts";
 import type { UntakenAnswer } from "./waits.ts";
 
@@ -674,6 +675,13 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @internal
    */
   readonly consoleRecords: ConsoleRecords;
+
+  /**
+   * Buckets of tokens that all processes share, for the worker.
+   *
+   * @internal
+   */
+  readonly tokens: TokenBuckets;
 
   /**
    * Stores a delivery as an event, in one atomic commit: the record, payload, schedule entry and the

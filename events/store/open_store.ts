@@ -17,6 +17,7 @@ import { storeInspector } from "./_lists.ts";
 import { newerOperations } from "./_newer.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
+import { tokenBuckets } from "./_token_buckets.ts";
 import { transacting } from "./_transact.ts";
 import { answers, wake } from "./_waits.ts";
 import { corrected } from "./arrival.ts";
@@ -115,6 +116,7 @@ function storeOf(core: StoreCore): EventStore {
     forgetProcess: (id) => forgetProcess(core, id),
     scheduleNotes: scheduleNotes(core),
     consoleRecords: consoleRecords(core),
+    tokens: tokenBuckets(engine),
     tidy: (what) => tidy(core, kept, what),
     check: (options) => checkStore(core, options),
     lastCheck: () => readLastCheck(core),

@@ -23,6 +23,7 @@ import {
   type WebhookEvent,
 } from "./event.ts";
 import { HandlerRun } from "./handler_run.ts";
+import { type RateOptions, RateRoom } from "./rate_limit.ts";
 import { TimeLimit } from "./time_limit.ts";
 
 /** Settings and timeouts that all jobs of a worker share. */
@@ -98,6 +99,8 @@ export class Job implements EventLog {
   #failure: { readonly error: unknown } | undefined;
   /** The places under the limits of its handlers, if there are any. */
   #places: Places | undefined;
+  /** Its rooms under the limits of rates, in the order of these, if there are any. */
+  #rooms: readonly RateRoom[] | undefined;
   /** The watch over its group, if newer events interrupt its handler. */
   #watch: Watch | undefined;
 
@@ -170,14 +173,27 @@ export class Job implements EventLog {
    * Takes the places that its handlers need.
    *
    * @param onLeft Called when one of them is free again.
-   * @returns The limit that does not permit it; undefined if it has them all.
+   * @returns The limit that does not permit it; undefined if it has them all, or fails at once.
    */
-  takePlaces(onLeft: () => void): ConcurrencyLimit | undefined {
-    const limits = this.#parts.plans.limitsOf(this.#lease.record);
-    if (!limits || limits.length === 0) return undefined;
-    const reached = limits.find(({ isReached }) => isReached);
-    if (!reached) this.#places = new Places(limits, onLeft);
+  takePlaces(onLeft: () => void): ConcurrencyLimit | RateRoom | undefined {
+    const needed = this.#parts.plans.limitsOf(this.#lease.record);
+    if (!needed) return undefined;
+    const { limits, rates } = needed;
+    const reached = limits.find(({ isReached }) => isReached) ?? this.#missingRoom(rates);
+    if (!reached && limits.length > 0) this.#places = new Places(limits, onLeft);
     return reached;
+  }
+
+  /** Takes room under limits of rates; returns the first one without. */
+  #missingRoom(rates: readonly RateOptions[]): RateRoom | undefined {
+    if (rates.length === 0) return undefined;
+    const { store: { tokens } } = this.#parts;
+    try {
+      this.#rooms ??= rates.map((rate) => new RateRoom(rate, this.#lease.record, tokens));
+    } catch (error) {
+      this.#failure = { error: lookable(error) };
+    }
+    return this.#rooms?.find((room) => !room.take());
   }
 
   /**
@@ -236,6 +252,7 @@ export class Job implements EventLog {
         return false;
       }
       this.#lease.keep();
+      if (this.#failure) return true;
       this.#attempt = this.#parts.telemetry?.attempt(this.#lease.record);
       if (this.#attempt) await this.#attempt.run(() => this.#callHandler());
       else await this.#callHandler();

@@ -2,7 +2,9 @@ import type { Lease, Reservation } from "../store/mod.ts";
 import { Job, type JobListener, type JobParts } from "./_job.ts";
 import { GrowingDelays } from "./_growing_delays.ts";
 import { Turns } from "./_turns.ts";
-import type { ConcurrencyLimit } from "./concurrency_limit.ts";
+import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
+import { ConcurrencyLimit } from "./concurrency_limit.ts";
+import { RateRoom } from "./rate_limit.ts";
 
 /** Period over which the pace is measured. */
 const PERIOD_MS = 500;
@@ -21,6 +23,9 @@ const MAX_WAIT_MS = 1_000;
 
 /** Longest time that an event waits for a place under the limit of its handler. */
 const MAX_HELD_MS = 10_000;
+
+/** Longest time that an event waits for room under the limit of a rate. */
+const MAX_RATED_MS = 2_000;
 
 /** Largest number of bytes of payloads that wait for handlers, or are being stored for local hand-off. */
 const MAX_BYTES = 33_554_432;
@@ -42,7 +47,9 @@ const COPIED_AFTER = 1_000;
 /** A job that waits, and the limit that it waits for. */
 interface HeldJob {
   readonly job: Job;
-  readonly limit: ConcurrencyLimit;
+  limit: ConcurrencyLimit | RateRoom;
+  /** Ends its wait for room under the limit of a rate. */
+  endWait?: (() => void) | undefined;
 }
 
 /** Largest number of cancelled events that are remembered until they are added. */
@@ -338,10 +345,46 @@ export class JobQueue implements JobListener {
     const limit = job.takePlaces(this.#startHeld);
     if (!limit) return this.#run(job);
     if (job.isCancelled) return void this.#giveBack(job);
-    const before = this.#held.filter((held) => held.limit === limit).length;
-    if (before >= limit.ahead) return void this.#putOff(job);
-    this.#held.push({ job, limit });
+    const held: HeldJob = { job, limit };
+    if (limit instanceof ConcurrencyLimit) {
+      const before = this.#held.filter((held) => held.limit === limit).length;
+      if (before >= limit.ahead) return void this.#putOff(job);
+    }
+    this.#held.push(held);
     this.#bytes += job.bytes;
+    if (limit instanceof RateRoom) this.#awaitRoom(held, limit);
+  }
+
+  /** Waits for room under the limit of a rate, if there will be some soon. */
+  #awaitRoom(held: HeldJob, room: RateRoom): void {
+    const maxMs = Math.min(MAX_RATED_MS, this.#parts.leaseMs / 3) - held.job.ageMs;
+    const putOff = (afterMs?: number) => {
+      held.endWait = undefined;
+      if (this.#unhold((each) => each === held)) void this.#putOff(held.job, afterMs);
+    };
+    held.endWait = room.wait(room.isCrowded ? 0 : Math.max(0, maxMs), {
+      use: () => {
+        held.endWait = undefined;
+        if (this.#stopping || this.#pace.running >= this.#concurrency) return false;
+        if (this.#unhold((each) => each === held && this.#mayStart(each))) {
+          this.#startAfterWait(held);
+        }
+        return true;
+      },
+      putOff,
+      fail: () => putOff(),
+    });
+  }
+
+  /** Checks whether a job has what it has waited for; otherwise it goes on waiting. */
+  #mayStart(held: HeldJob): boolean {
+    if (held.endWait) return false;
+    if (held.limit instanceof ConcurrencyLimit && held.limit.isReached) return false;
+    const limit = held.job.takePlaces(this.#startHeld);
+    if (!limit) return true;
+    held.limit = limit;
+    if (limit instanceof RateRoom) this.#awaitRoom(held, limit);
+    return false;
   }
 
   /** Starts the jobs that have waited for a limit which permits them now. */
@@ -349,14 +392,16 @@ export class JobQueue implements JobListener {
     if (this.#held.length === 0 || this.#stopping) return;
     this.#putOffStale();
     while (this.#pace.running < this.#concurrency) {
-      const held = this.#unhold(({ job, limit }) =>
-        !limit.isReached && !job.takePlaces(this.#startHeld)
-      );
+      const held = this.#unhold((each) => this.#mayStart(each));
       if (!held) return;
-      this.#delays.forget(held.job.id);
-      this.#run(held.job);
+      this.#startAfterWait(held);
     }
   };
+
+  #startAfterWait({ job }: HeldJob): void {
+    this.#delays.forget(job.id);
+    this.#run(job);
+  }
 
   /** Puts back what has waited for a limit for long: its lease, which is not renewed, may end before it begins. */
   #putOffStale(): void {
@@ -370,11 +415,12 @@ export class JobQueue implements JobListener {
     if (at < 0) return undefined;
     const [held] = this.#held.splice(at, 1);
     this.#bytes -= held!.job.bytes;
+    held!.endWait?.();
     return held;
   }
 
-  async #putOff(job: Job): Promise<void> {
-    await job.putBack(this.#delays.next(job.id));
+  async #putOff(job: Job, afterMs = this.#delays.next(job.id)): Promise<void> {
+    await job.putBack(Math.min(MAX_PUT_OFF_MS, Math.ceil(afterMs)));
     this.#end(job);
   }
 

@@ -14,6 +14,7 @@
  */
 import type { EventRecord } from "../store/mod.ts";
 import type { ConcurrencyLimit } from "./concurrency_limit.ts";
+import type { RateOptions } from "./rate_limit.ts";
 import type { EventHandler } from "./event.ts";
 import { retryDelay, type RetryPolicy } from "./retry_policy.ts";
 
@@ -32,6 +33,8 @@ export interface PlannedRun {
   readonly retry: RetryPolicy;
   /** Limits under which the run takes a place. */
   readonly limits: readonly ConcurrencyLimit[];
+  /** Limits of the rate at which it begins. */
+  readonly rates: readonly RateOptions[];
 }
 
 /** Planner of the runs of a handler that calls others. */
@@ -64,14 +67,21 @@ export interface PlannedHandler extends EventHandler {
 export class HandlerPlans {
   readonly #plan: HandlerPlan | undefined;
   readonly #retry: RetryPolicy | undefined;
+  readonly #rate: RateOptions | undefined;
 
   /**
    * @param handler The worker's handler.
    * @param retry The worker's policy; undefined if it has none.
+   * @param rate The limit of the rate of all events; undefined for none.
    */
-  constructor(handler: PlannedHandler, retry: RetryPolicy | undefined) {
+  constructor(
+    handler: PlannedHandler,
+    retry: RetryPolicy | undefined,
+    rate?: RateOptions,
+  ) {
     this.#plan = handler[PLAN];
     this.#retry = retry;
+    this.#rate = rate;
   }
 
   /** Finds the policy of those handlers of an event that have none of their own. */
@@ -87,10 +97,14 @@ export class HandlerPlans {
   }
 
   /** Lists the limits of the handlers that the next attempt at an event calls; undefined if there are none at all. */
-  limitsOf(event: PlannedEvent): readonly ConcurrencyLimit[] | undefined {
-    if (!this.#plan?.hasLimits) return undefined;
+  limitsOf(event: PlannedEvent): Pick<PlannedRun, "limits" | "rates"> | undefined {
+    if (!this.#plan?.hasLimits) return this.#rate && { limits: [], rates: [this.#rate] };
     const runs = this.#plan.runs(event, this.retryOf(event));
-    return stillTried(runs, event.attempt, ({ retry }) => [retry]).flatMap(({ limits }) => limits);
+    const tried = stillTried(runs, event.attempt, ({ retry }) => [retry]);
+    return {
+      limits: tried.flatMap(({ limits }) => limits),
+      rates: [...this.#rate ? [this.#rate] : [], ...tried.flatMap(({ rates }) => rates)],
+    };
   }
 }
 

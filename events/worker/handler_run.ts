@@ -13,6 +13,7 @@ import type {
   WaitOptions,
 } from "../store/mod.ts";
 import { StateConflictError } from "../store/mod.ts";
+import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { type Answered, type AnswerResult, questionCell, waitNameOf } from "../store/questions.ts";
 import {
   DEFAULT_TIMEOUT_MS,
@@ -26,18 +27,28 @@ import type { HeldLease } from "./_held_lease.ts";
 import type { Places } from "./concurrency_limit.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
 import { loadMembers } from "./_members.ts";
+import { waitForTokens } from "./_tokens.ts";
 import { canBeKept, takeStep } from "./_steps.ts";
 import {
   type EventHandler,
   type HandlerContext,
   ParkedError,
+  RetryLaterError,
   type WaitResult,
   type WebhookEvent,
 } from "./event.ts";
 import { PLAN } from "./handler_plans.ts";
 import { type Answer, type AskOptions, checkQuestion } from "./questions.ts";
 import type { RetryPolicy } from "./retry_policy.ts";
-import { checkSleep, checkStep, ownName, type StepContext, type StepOptions } from "./step.ts";
+import {
+  checkSleep,
+  checkStep,
+  NotDoneError,
+  ownName,
+  type StepContext,
+  type StepOptions,
+} from "./step.ts";
+import { checkLater, checkTake, type LaterOptions, type Take, type TakeOptions } from "./take.ts";
 import { HandlerStates } from "./state.ts";
 import type { TimeLimit } from "./time_limit.ts";
 
@@ -111,6 +122,8 @@ export class HandlerRun {
   /** Set if it is the run of one of several handlers, whether these are done or not. */
   isAmongOthers = false;
   #taken: readonly EventRecord[] | undefined;
+  /** Set if it is the run of a step that has taken part in a limit. */
+  #hasTaken = false;
   /** Set if newer events were taken that the handler could not be given. */
   #untold: { readonly error: unknown } | undefined;
 
@@ -215,7 +228,39 @@ export class HandlerRun {
         this.#wakes = withWake(this.#wakes, wakeOf(name, value), this.#room);
       },
       state: (key, options) => this.#ownStates.open(key, options),
+      take: this.#takes,
     };
+  }
+
+  get #takes(): Take {
+    const take = (name: string, options: TakeOptions) => this.#take(name, options);
+    return Object.assign(take, {
+      later: async (name: string, options: LaterOptions) =>
+        await this.#tracked(this.#closeLimit(name, options)),
+    });
+  }
+
+  async #take(name: string, options: TakeOptions): Promise<void> {
+    this.#checkRunning("take part in a limit");
+    checkTake(name, options);
+    const bucket = this.#parts.store.tokens.of(name, String(options.key ?? ""));
+    const step = this.#stepAtHand;
+    if (bucket.takeNow(options.count ?? 1) === undefined) {
+      const { signal } = (step ?? this).limits;
+      await this.#tracked(waitForTokens(bucket, name, options, signal)).catch((error) => {
+        // A call may have been made since the first room: then it is not known what the step has done.
+        throw step && !step.#hasTaken ? notBegun(error) : error;
+      });
+    }
+    if (step) step.#hasTaken = true;
+  }
+
+  async #closeLimit(name: string, options: LaterOptions): Promise<void> {
+    this.#checkRunning("close a limit");
+    checkLater(name, options);
+    const { key, untilMs } = options;
+    const ms = Math.min(MAX_PUT_OFF_MS, (untilMs ?? 0) - Date.now());
+    if (ms > 0) await this.#parts.store.tokens.of(name, String(key ?? "")).closeFor(ms);
   }
 
   /** Leaves out the handlers of a router that have succeeded in an earlier attempt. */
@@ -583,6 +628,12 @@ export class HandlerRun {
  */
 export function runOf(context: HandlerContext): HandlerRun | undefined {
   return (context as { readonly [RUN]?: HandlerRun })[RUN];
+}
+
+/** Makes the error of a step that has not begun, if it is put off. */
+function notBegun(error: unknown): unknown {
+  if (!(error instanceof RetryLaterError)) return error;
+  return new NotDoneError(error.message, { afterMs: error.afterMs, cause: error });
 }
 
 /** Joins effects. Asynchronous ones are refused where nobody awaits them: what they add later would be lost. */

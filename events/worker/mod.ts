@@ -15,6 +15,7 @@ export {
   type WaitResult,
   type WebhookEvent,
 } from "./event.ts";
+export type { RatedEvent, RateOptions } from "./rate_limit.ts";
 export type { RetryPolicy } from "./retry_policy.ts";
 export type { Answer, Ask, AskOptions } from "./questions.ts";
 export {
@@ -24,4 +25,5 @@ export {
   type StepOptions,
   type TakeStep,
 } from "./step.ts";
+export type { LaterOptions, Take, TakeOptions } from "./take.ts";
 export { type EventWorker, startWorker, type WorkerOptions } from "./worker.ts";

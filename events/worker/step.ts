@@ -9,6 +9,7 @@ import {
   type OptionCheck,
   wholeNumber,
 } from "../../core/check_options.ts";
+import type { Take } from "./take.ts";
 import type { CommitEffects, Emit, EventRecord, HandlerState, StateOptions } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { checkName, MAX_TIMEOUT_MS } from "../store/waits.ts";
@@ -79,6 +80,37 @@ export interface StepContext<TTx = unknown> {
    * @throws {Error} If another version wrote the state, or it is damaged.
    */
   state<TValue>(key: string, options?: StateOptions): Promise<HandlerState<TValue>>;
+  /**
+   * Waits for room under the limit of a service, and counts a call of it: call the service right after. The limit is one
+   * for all processes on the store, and never exceeded over any time of the length `perMs`, as far as their clocks agree.
+   * About 97 % of it can be used. A process takes room for several calls in one commit, up to a 20th of the limit: for
+   * those that wait and, while half of the limit is free, for further ones. What it has not used after a 32nd of `perMs`,
+   * or when it is killed, is lost.
+   *
+   * If there is no room in `waitMs`, the event is put off until there is, without an attempt, each at a time of its own.
+   * If calls with different rules name the same limit, each counts by its own.
+   *
+   * In a step with the option `unknown`, take before anything else: if there is no room, the step counts as not begun.
+   *
+   * @param name The name of the limit: `telegram`.
+   * @param options The rule, the part of the limit that is counted alone, and the longest wait.
+   * @throws {RetryLaterError} If there is no room in that time. Let it pass. In a step it is a {@linkcode NotDoneError}.
+   * @throws {TypeError | RangeError} If an option is something else, or the handler has ended.
+   * @throws {Error} If the store does not answer.
+   *
+   * @example
+   * ```ts
+   * import { type EventHandler, retryAtOf } from "@org/edge-base/events";
+   *
+   * export const handler: EventHandler = async ({ chat }, { take, signal }) => {
+   *   const key = chat?.id;
+   *   await take("telegram", { key, limit: 1, perMs: 1_000 });
+   *   const answer = await fetch("https://api.telegram.org/...", { method: "POST", signal });
+   *   await take.later("telegram", { key, untilMs: retryAtOf(answer) });
+   * };
+   * ```
+   */
+  readonly take: Take;
 }
 
 /**

@@ -25,6 +25,7 @@ import { Watches } from "./_newer.ts";
 import { Upkeep } from "./_upkeep.ts";
 import { Versions } from "./_versions.ts";
 import { type EventHandler, type HandlerContext, handlersOf, type HandlerStore } from "./event.ts";
+import { checkRate, type RateOptions } from "./rate_limit.ts";
 import { HandlerPlans } from "./handler_plans.ts";
 import { checkRetryPolicy, type RetryPolicy } from "./retry_policy.ts";
 
@@ -103,6 +104,12 @@ export interface WorkerOptions {
   readonly reportFailing?: readonly FailingRule[] | undefined;
   /** The delays between attempts, and their number. */
   readonly retry?: RetryPolicy | undefined;
+  /**
+   * Limit of how many events are begun in a time, by all processes together, see {@linkcode HandlerOptions}.
+   *
+   * @default {undefined} None.
+   */
+  readonly rate?: RateOptions | undefined;
   /**
    * Longest time for which an event that has no handler is put off, in milliseconds, because another process on the
    * same store has one: while a new version replaces an old one, neither ignores what only the other handles. It is
@@ -220,6 +227,7 @@ const CHECKS = {
   reportDead: checkBoolean,
   reportFailing: checkFailingRules,
   retry: checkRetryPolicy,
+  rate: checkRate,
   waitForHandlerMs: wholeNumber({ min: 0, max: MAX_PUT_OFF_MS }),
   version: checkString,
   log: checkFunction,
@@ -244,10 +252,10 @@ function withDefaults(options: WorkerOptions, store: Pick<EventStore, "pollMs">)
   const { concurrency = 10, leaseMs = 30_000, pollMs = store.pollMs, timeoutMs = 900_000 } =
     options;
   const { onStuck, reportDead = false, retry, waitForHandlerMs = 600_000 } = options;
-  const { version, log = consoleSink, telemetry, reportFailing = [] } = options;
+  const { version, log = consoleSink, telemetry, reportFailing = [], rate } = options;
   return {
     ...{ concurrency, leaseMs, pollMs, timeoutMs, onStuck, reportDead, reportFailing, retry },
-    ...{ waitForHandlerMs, version, log, telemetry },
+    ...{ waitForHandlerMs, version, log, telemetry, rate },
   };
 }
 
@@ -308,7 +316,7 @@ class StoreWorker implements EventWorker {
     this.#versions = new Versions({ ...options, store, handler, owner });
     const versions = this.#versions;
     const events = handlerStore(store, leaseMs);
-    const plans = new HandlerPlans(handler, options.retry);
+    const plans = new HandlerPlans(handler, options.retry, options.rate);
     const watches = new Watches(timer);
     const parts = {
       ...options,

@@ -1,0 +1,285 @@
+import { untilDone } from "../../core/tries.ts";
+import { MAX_TIMER_MS, met } from "../../core/check_options.ts";
+import { withDeadline } from "../../core/timeouts.ts";
+import { type Cell, type CellKey, type Engine, UndecodableError } from "./engine.ts";
+import {
+  bucketAt,
+  closing,
+  EMPTY,
+  isTokenBucket,
+  keptMs,
+  promising,
+  roomAt,
+  slotMs,
+  taking,
+  type TokenBucket,
+  type TokenRule,
+} from "./token_bucket.ts";
+import type { SharedBucket, TokenBuckets, TokenWish } from "./tokens.ts";
+
+/** Kind of the cells. */
+const LIMIT = "limit";
+
+/** Part of the limit that a process takes at a time, at most. */
+const LOT = 1 / 20;
+
+/** Share of a commit's time that is forgotten with each further one. */
+const FORGOTTEN = 0.1;
+
+/** Longest time for a read or a commit, in milliseconds. Locally it takes one or two. */
+const ANSWER_MS = 10_000;
+
+/** Number of buckets that a process remembers before it forgets those that are not in use. */
+const MIN_REMEMBERED = 1_000;
+
+/** A wish that waits. */
+interface Waiting extends TokenWish {
+  readonly rule: TokenRule;
+  /** The time up to which it waits, milliseconds since the epoch. */
+  readonly until: number;
+}
+
+/**
+ * The buckets of a store, as this process uses them. It takes tokens in lots: as many as are waited for here, or as it
+ * has used lately while half of the limit is free, up to a 20th of the limit. A lot is counted in one commit, and may be used until its slot ends: what
+ * is left of it then is lost.
+ *
+ * @param engine The engine that has the buckets.
+ * @returns The buckets.
+ */
+export function tokenBuckets(engine: Engine): TokenBuckets {
+  const buckets = new Map<string, LocalBucket>();
+  const pace = new CommitPace();
+  let sweepAt = MIN_REMEMBERED;
+  return {
+    of(name, key) {
+      const id = `${name.length}:${name}${key}`;
+      const known = buckets.get(id);
+      if (known) return known;
+      if (buckets.size >= sweepAt) {
+        for (const [id, bucket] of buckets) if (!bucket.isInUse) buckets.delete(id);
+        sweepAt = Math.max(MIN_REMEMBERED, 2 * buckets.size);
+      }
+      const bucket = new LocalBucket(engine, [LIMIT, name, key], pace);
+      buckets.set(id, bucket);
+      return bucket;
+    },
+  };
+}
+
+/** The time that commits take. */
+class CommitPace {
+  /** The usual time of a slow commit, in milliseconds. */
+  ms = 0;
+
+  note(ms: number): void {
+    this.ms = Math.max(ms, this.ms + FORGOTTEN * (ms - this.ms));
+  }
+}
+
+class LocalBucket implements SharedBucket {
+  readonly #engine: Engine;
+  readonly #key: CellKey;
+  readonly #pace: CommitPace;
+  #waiting: Waiting[] = [];
+  /** Number of tokens at hand, and the end of their slot. */
+  #left = 0;
+  #until = -Infinity;
+  /** The bucket when there was no room, and the time before which there is none for the first wish. */
+  #full: TokenBucket | undefined;
+  #noneBefore = -Infinity;
+  readonly #use = new Use();
+  #isServing = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(engine: Engine, key: CellKey, pace: CommitPace) {
+    this.#engine = engine;
+    this.#key = key;
+    this.#pace = pace;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  get isInUse(): boolean {
+    return this.#isServing || this.#waiting.length > 0 || this.#engine.now() < this.#until;
+  }
+
+  takeNow(count: number): number | undefined {
+    if (this.#waiting.length > 0 || count > this.#left) return undefined;
+    const now = this.#engine.now();
+    if (now >= this.#until) return undefined;
+    this.#left -= count;
+    this.#use.note(count, now);
+    return this.#until - now;
+  }
+
+  wait(rule: TokenRule, wish: TokenWish): () => void {
+    const waiting = { ...wish, rule, until: this.#engine.now() + wish.waitMs };
+    this.#waiting.push(waiting);
+    queueMicrotask(() => void this.#serve());
+    return () => void this.#remove(waiting);
+  }
+
+  async closeFor(ms: number): Promise<void> {
+    this.#left = 0;
+    const until = this.#engine.now() + ms;
+    await untilDone(async () => {
+      const cell = await this.#read();
+      return await this.#write(cell, closing(bucketIn(cell), until)) ? true : undefined;
+    });
+    this.#left = 0;
+    this.#full = undefined;
+    void this.#serve();
+  }
+
+  #remove(wish: Waiting): boolean {
+    const at = this.#waiting.indexOf(wish);
+    if (at < 0) return false;
+    this.#waiting.splice(at, 1);
+    if (this.#waiting.length === 0) clearTimeout(this.#timer);
+    return true;
+  }
+
+  /** Serves what waits, one after the other, until there is no room. */
+  async #serve(): Promise<void> {
+    if (this.#isServing) return;
+    this.#isServing = true;
+    clearTimeout(this.#timer);
+    try {
+      while (this.#waiting.length > 0) {
+        if (this.#giveFirst()) continue;
+        if (this.#mustWait()) break;
+        await this.#negotiate();
+      }
+    } catch (error) {
+      for (const wish of this.#waiting.splice(0)) wish.fail(error);
+    } finally {
+      this.#isServing = false;
+    }
+    if (this.#waiting.length > 0) this.#wakeAt(this.#noneBefore);
+  }
+
+  #wakeAt(time: number): void {
+    const ms = Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(time - this.#engine.now())));
+    this.#timer = setTimeout(() => void this.#serve(), ms);
+  }
+
+  /** Gives the first wish its tokens out of the lot. */
+  #giveFirst(): boolean {
+    const now = this.#engine.now();
+    const { count, use } = this.#waiting[0]!;
+    if (count > this.#left || now >= this.#until) return false;
+    this.#waiting.shift();
+    if (use(this.#until - now)) {
+      this.#left -= count;
+      this.#use.note(count, now);
+    }
+    return true;
+  }
+
+  /** Checks that there is no room yet, and that all who wait can do so. */
+  #mustWait(): boolean {
+    if (!this.#full) return false;
+    const now = this.#engine.now();
+    return now < this.#noneBefore && this.#late(this.#full, now).length === 0;
+  }
+
+  /** Takes a lot or, if there is no room, puts off what cannot wait for it. */
+  async #negotiate(): Promise<void> {
+    await untilDone(async () => {
+      const cell = await this.#read();
+      const [first] = this.#waiting;
+      if (!first) return true;
+      const { rule } = first;
+      const now = this.#engine.now();
+      const bucket = bucketAt(bucketIn(cell), rule, now);
+      const lot = taking(bucket, rule, this.#lotOf(first), now, 2 * this.#pace.ms);
+      if (!lot) return await this.#refuse(cell, bucket, first, now);
+      const start = performance.now();
+      if (!await this.#write(cell, lot.after)) return undefined;
+      this.#pace.note(performance.now() - start);
+      [this.#left, this.#until, this.#full] = [lot.count, lot.until, undefined];
+      this.#use.slotMs = slotMs(rule);
+      return true;
+    });
+  }
+
+  #lotOf({ rule, count: min }: Waiting): Parameters<typeof taking>[2] {
+    let wanted = 0;
+    for (const { count } of this.#waiting) wanted += count;
+    const most = Math.max(1, Math.floor(rule.limit * LOT));
+    const max = Math.max(min, Math.min(most, wanted));
+    return { min, max, soon: Math.min(most, this.#use.lately) };
+  }
+
+  async #refuse(
+    cell: Cell,
+    bucket: TokenBucket,
+    { rule, count }: Waiting,
+    now: number,
+  ): Promise<true | undefined> {
+    const late = this.#late(bucket, now);
+    if (late.length > 0) {
+      const { after, times } = promising(bucket, rule, late.map((wish) => wish.count), now);
+      if (!await this.#write(cell, after)) return undefined;
+      late.forEach((wish, i) => this.#remove(wish) && wish.putOff(times[i]! - now));
+    }
+    this.#full = bucket;
+    this.#noneBefore = roomAt(bucket, rule, count, now);
+    return true;
+  }
+
+  /** Finds the wishes that cannot wait until there is room for them and for all before them. */
+  #late(bucket: TokenBucket, now: number): Waiting[] {
+    let before = 0;
+    return this.#waiting.filter(({ rule, count, until }) => {
+      const rounds = Math.floor((before + count - 1) / rule.limit);
+      const inRound = before + count - rounds * rule.limit;
+      const roundsMs = rounds * (rule.perMs + slotMs(rule));
+      const isLate = roomAt(bucket, rule, inRound, now) + roundsMs > until;
+      if (!isLate) before += count;
+      return isLate;
+    });
+  }
+
+  async #read(): Promise<Cell> {
+    return (await withDeadline(this.#engine.cells([this.#key]), ANSWER_MS))[0]!;
+  }
+
+  async #write({ key, version }: Cell, after: TokenBucket): Promise<boolean> {
+    const forMs = keptMs(after, this.#engine.now());
+    const change = { cells: [{ key, version, after, forMs }], urgency: "work" } as const;
+    return (await withDeadline(this.#engine.apply(change), ANSWER_MS)).ok;
+  }
+}
+
+/** The tokens that a process has used in this slot, and in the one before. */
+class Use {
+  slotMs = 0;
+  #since = -Infinity;
+  #now = 0;
+  #before = 0;
+
+  note(count: number, now: number): void {
+    const ms = now - this.#since;
+    if (ms >= this.slotMs) {
+      this.#before = ms < 2 * this.slotMs ? this.#now : 0;
+      [this.#since, this.#now] = [now, 0];
+    }
+    this.#now += count;
+  }
+
+  /** The larger of the two numbers. */
+  get lately(): number {
+    return Math.max(this.#now, this.#before);
+  }
+}
+
+/** Takes the bucket from its cell. */
+function bucketIn({ key, value }: Cell): TokenBucket {
+  if (value === null) return EMPTY;
+  if (isTokenBucket(value)) return value;
+  throw new UndecodableError(`the limit ${met(key.slice(1).join("/"))}`);
+}

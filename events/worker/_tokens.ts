@@ -1,0 +1,53 @@
+import { met } from "../../core/check_options.ts";
+import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
+import type { SharedBucket } from "../store/tokens.ts";
+import { RetryLaterError } from "./event.ts";
+import type { TakeOptions } from "./take.ts";
+
+/** Longest wait for room by default, in milliseconds: twice the second of Telegram's limit for a chat. */
+const WAIT_MS = 2_000;
+
+/**
+ * Waits for tokens of a bucket, if there are none at hand.
+ *
+ * @param bucket The bucket.
+ * @param name The name of its limit, for the error.
+ * @param options The rule, the number of tokens, and the longest wait.
+ * @param signal A signal that ends the wait.
+ * @throws {RetryLaterError} If there will be no room in that time.
+ * @throws The signal's reason, if it is aborted.
+ */
+export function waitForTokens(
+  bucket: SharedBucket,
+  name: string,
+  { limit, perMs, count = 1, waitMs = WAIT_MS }: TakeOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    let cancel = () => {};
+    const interrupt = () => {
+      cancel();
+      reject(signal.reason);
+    };
+    const end = (settle: () => void) => {
+      signal.removeEventListener("abort", interrupt);
+      settle();
+      return true;
+    };
+    signal.addEventListener("abort", interrupt, { once: true });
+    cancel = bucket.wait({ limit, perMs }, {
+      ...{ count, waitMs },
+      use: () => end(resolve),
+      putOff: (afterMs) => end(() => reject(noRoom(name, afterMs))),
+      fail: (error) => end(() => reject(error)),
+    });
+  });
+}
+
+/** Makes the error of an event that comes again when there is room. */
+function noRoom(name: string, afterMs: number): RetryLaterError {
+  return new RetryLaterError(`No room under the limit ${met(name)}`, {
+    afterMs: Math.min(MAX_PUT_OFF_MS, Math.max(0, Math.ceil(afterMs))),
+  });
+}

@@ -1,0 +1,112 @@
+/**
+ * Limits of how many events are begun in a time, by all processes together.
+ *
+ * A worker takes a token of the limit's bucket before it loads the event. Without one the event as a whole has not
+ * begun, as under a limit of runs (`concurrency_limit.ts`): it waits in memory if there will be room within two seconds,
+ * and otherwise goes back to the schedule, until there is.
+ *
+ * @module
+ */
+import { checkObjectOption, checkOptions, type OptionCheck } from "../../core/check_options.ts";
+import type { EventRecord } from "../store/mod.ts";
+import type { SharedBucket, TokenBuckets, TokenWish } from "../store/tokens.ts";
+import { checkKey, checkLimitName, RULE_CHECKS, type TakeOptions } from "./take.ts";
+
+/** Time whose events may wait in memory, in milliseconds. */
+const AHEAD_MS = 1_000;
+
+/**
+ * Facts of an event that are known before it is loaded.
+ *
+ * @category Handlers
+ */
+export type RatedEvent = Pick<
+  EventRecord,
+  "intake" | "platform" | "source" | "type" | "action" | "repository" | "chat" | "sender"
+>;
+
+/**
+ * Limit of how many events are begun in any time of a length.
+ *
+ * @category Handlers
+ */
+export interface RateOptions extends Pick<TakeOptions, "limit" | "perMs"> {
+  /** Name of the limit. If {@linkcode HandlerContext.take} names the same one, they share it. */
+  readonly name: string;
+  /**
+   * Part of the limit that is counted alone, or a function that finds it for an event.
+   *
+   * @default {""} One for all.
+   */
+  readonly key?: TakeOptions["key"] | ((event: RatedEvent) => TakeOptions["key"]);
+}
+
+/** Checks that an option is a limit of a rate. */
+export const checkRate: OptionCheck = (doing, name, value) => {
+  checkObjectOption(doing, name, value);
+  const checks = {
+    name: checkLimitName,
+    key: (doing: string, name: string, key: unknown) => {
+      if (typeof key !== "function") checkKey(doing, name, key);
+    },
+    ...RULE_CHECKS,
+  };
+  const needed = ["name", "limit", "perMs"] as const;
+  checkOptions(`${doing}, in '${name}'`, value as RateOptions, checks, needed);
+};
+
+/** Room of an event under a limit. */
+export class RateRoom {
+  readonly #rate: RateOptions;
+  readonly #bucket: SharedBucket;
+  /** Time before which it must be begun, by the monotonic clock. */
+  #until = -Infinity;
+
+  /**
+   * @param rate The limit.
+   * @param event The event.
+   * @param tokens The buckets.
+   * @throws {TypeError | RangeError} If the function for its key finds none.
+   */
+  constructor(rate: RateOptions, event: RatedEvent, tokens: TokenBuckets) {
+    const { name, key } = rate;
+    const found = typeof key === "function" ? key(event) : key;
+    if (found !== undefined) checkKey("find the key of the event's rate", "key", found);
+    this.#rate = rate;
+    this.#bucket = tokens.of(name, String(found ?? ""));
+  }
+
+  /** True if as many wait in memory as may. */
+  get isCrowded(): boolean {
+    const { limit, perMs } = this.#rate;
+    return this.#bucket.waiting >= Math.max(1, limit * AHEAD_MS / perMs);
+  }
+
+  /** Takes the room, if it is at hand. */
+  take(): boolean {
+    if (performance.now() < this.#until) return true;
+    return this.#give(this.#bucket.takeNow(1));
+  }
+
+  /**
+   * Waits for room.
+   *
+   * @param waitMs The longest wait, in milliseconds.
+   * @param wish Called when there is room, or none in that time. With `use` it has the room.
+   * @returns A function that ends the wait.
+   */
+  wait(
+    waitMs: number,
+    wish: Pick<TokenWish, "putOff" | "fail"> & { use(): boolean },
+  ): () => void {
+    return this.#bucket.wait(this.#rate, {
+      ...{ count: 1, waitMs, putOff: wish.putOff, fail: wish.fail },
+      use: (leftMs) => this.#give(leftMs) && (wish.use() || this.#give(undefined)),
+    });
+  }
+
+  #give(leftMs: number | undefined): boolean {
+    this.#until = leftMs === undefined ? -Infinity : performance.now() + leftMs;
+    return leftMs !== undefined;
+  }
+}
