@@ -118,9 +118,13 @@ async function readGroup({ kv, keys }: StoreParts, key: string): Promise<Group> 
   return groupOf(key, await read(kv, keys.group(key)));
 }
 
-/** Reads a group to join it, once it is not held any more. */
-export function readToJoin(parts: StoreParts, key: string): Promise<Group> {
-  return unlessHeld(() => readGroup(parts, key), ({ heldUntil }) => heldUntil);
+/**
+ * Reads a group to join it, once it is not held any more. The positions of one without a record begin at the time: if
+ * the record is lost, the group is not empty, and what joins goes behind all that is there.
+ */
+export async function readToJoin(parts: StoreParts, key: string): Promise<Group> {
+  const group = await unlessHeld(() => readGroup(parts, key), ({ heldUntil }) => heldUntil);
+  return group.versionstamp === null ? { ...group, next: Date.now() } : group;
 }
 
 /** Keeps others from joining a group for a moment, so that an event can leave it. */
@@ -639,9 +643,8 @@ function setGroup(
 
 /** Parses a group. Throws if it cannot be decoded. */
 function groupOf(key: string, { value, versionstamp }: Entry): Group {
-  // If the record is lost, its group is not empty: what joins goes behind all that is there, as after a repair.
   const none = { size: 0, heldUntil: 0, joinedAt: undefined, places: undefined };
-  const empty = { key, next: Date.now(), ...none };
+  const empty = { key, next: 0, ...none };
   if (versionstamp === null) return { ...empty, versionstamp };
   if (!isGroupRecord(value)) throw new UndecodableError("an ordering group");
   const { next, size, heldUntil = 0, joinedAt, places } = value;
