@@ -3,7 +3,6 @@ import config from "../../deno.json" with { type: "json" };
 import { readPlace } from "../../app/variables.ts";
 import { variablesIn } from "../../core/env.ts";
 import { kv, sqlite } from "../../events/mod.ts";
-import { postgres } from "../../events/store/postgres/mod.ts";
 import * as platforms from "../../webhook/mod.ts";
 import { testWith } from "../_permissions.ts";
 import { read, rows } from "./_documents.ts";
@@ -116,8 +115,18 @@ testWith(
   async () => {
     const made = PLATFORMS.flatMap((make) => make().variables);
     const permitted = Object.values(config.permissions).flatMap(({ env }) => env);
-    const stores = [kv(), postgres(), sqlite()].flatMap(({ variables }) => variables);
-    const known = [...made, ...stores, ...permitted, "<NAME>_WEBHOOK_SECRET", "..._PREVIOUS"]
+    const stores = [kv(), sqlite()].flatMap(({ variables }) => variables);
+    // Others may read them as well, for a pool of their own.
+    const client = ["HOST", "PORT", "USER", "PASSWORD", "DATABASE", "SSLMODE"];
+    const postgres = ["DATABASE_URL", ...client.map((name) => `PG${name}`)];
+    const known = [
+      ...made,
+      ...stores,
+      ...postgres,
+      ...permitted,
+      "<NAME>_WEBHOOK_SECRET",
+      "..._PREVIOUS",
+    ]
       .filter((name) => !/\w_PREVIOUS$/.test(name));
     const table = rows(await section("## Variables"));
     assertEquals(unique(table.flatMap(([name]) => codes(name))), unique(known));
