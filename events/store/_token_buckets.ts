@@ -85,9 +85,8 @@ class LocalBucket implements SharedBucket {
   /** Number of tokens at hand, and the end of their slot. */
   #left = 0;
   #until = -Infinity;
-  /** The bucket when there was no room, and the time before which there is none for the first wish. */
+  /** The bucket when there was no room. */
   #full: TokenBucket | undefined;
-  #noneBefore = -Infinity;
   readonly #use = new Use();
   #isServing = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -158,7 +157,13 @@ class LocalBucket implements SharedBucket {
     } finally {
       this.#isServing = false;
     }
-    if (this.#waiting.length > 0) this.#wakeAt(this.#noneBefore);
+    const [first] = this.#waiting;
+    if (first) this.#wakeAt(this.#noneBefore(first.rule, first.count, this.#engine.now()));
+  }
+
+  /** Calculates the time before which there is no room, as far as is known. */
+  #noneBefore(rule: TokenRule, count: number, now: number): number {
+    return this.#full ? roomAt(bucketAt(this.#full, rule, now), rule, count, now) : now;
   }
 
   #wakeAt(time: number): void {
@@ -183,7 +188,8 @@ class LocalBucket implements SharedBucket {
   #mustWait(): boolean {
     if (!this.#full) return false;
     const now = this.#engine.now();
-    return now < this.#noneBefore && this.#late(this.#full, now).length === 0;
+    const { rule, count } = this.#waiting[0]!;
+    return now < this.#noneBefore(rule, count, now) && this.#late(this.#full, now).length === 0;
   }
 
   /** Takes a lot or, if there is no room, puts off what cannot wait for it. */
@@ -217,7 +223,7 @@ class LocalBucket implements SharedBucket {
   async #refuse(
     cell: Cell,
     bucket: TokenBucket,
-    { rule, count }: Waiting,
+    { rule }: Waiting,
     now: number,
   ): Promise<true | undefined> {
     const late = this.#late(bucket, now);
@@ -227,7 +233,6 @@ class LocalBucket implements SharedBucket {
       late.forEach((wish, i) => this.#remove(wish) && wish.putOff(times[i]! - now));
     }
     this.#full = bucket;
-    this.#noneBefore = roomAt(bucket, rule, count, now);
     return true;
   }
 
@@ -238,7 +243,7 @@ class LocalBucket implements SharedBucket {
       const rounds = Math.floor((before + count - 1) / rule.limit);
       const inRound = before + count - rounds * rule.limit;
       const roundsMs = rounds * (rule.perMs + slotMs(rule));
-      const isLate = roomAt(bucket, rule, inRound, now) + roundsMs > until;
+      const isLate = roomAt(bucket, rule, inRound, now) + roundsMs > Math.max(until, now);
       if (!isLate) before += count;
       return isLate;
     });

@@ -145,6 +145,19 @@ testBot("take.later() closes a limit until a time", async (botOf) => {
   assertEquals(calls, 3);
 });
 
+testStoreOnce(
+  "a call that has room does not wait for one before it that has none",
+  async ({ store }) => {
+    const rule = { limit: 10, perMs: 3_600_000, waitMs: 0 };
+    const records = await handle({ store }, async (_event, { take }) => {
+      await take("service", { ...rule, count: 5 });
+      const large = take("service", { ...rule, count: 8 });
+      await Promise.all([assertRejects(() => large, RetryLaterError), take("service", rule)]);
+    });
+    assertEquals(records.map(({ message }) => message), ["event handled"]);
+  },
+);
+
 testStoreOnce("a wait for room ends when its event is cancelled", async ({ store, place }) => {
   let ended = 0;
   const handler: EventHandler = async (_event, { take }) => {
