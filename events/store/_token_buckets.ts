@@ -114,6 +114,11 @@ class LocalBucket implements SharedBucket {
     return this.#until - now;
   }
 
+  isFull(rule: TokenRule, count: number): boolean {
+    const now = this.#engine.now();
+    return this.#noneBefore(rule, count, now) > now;
+  }
+
   wait(rule: TokenRule, wish: TokenWish): () => void {
     const waiting = { ...wish, rule, until: this.#engine.now() + wish.waitMs };
     this.#waiting.push(waiting);
@@ -227,11 +232,13 @@ class LocalBucket implements SharedBucket {
     now: number,
   ): Promise<true | undefined> {
     const late = this.#late(bucket, now);
-    if (late.length > 0) {
-      const { after, times } = promising(bucket, rule, late.map((wish) => wish.count), now);
+    const coming = late.filter(({ isOptional }) => !isOptional);
+    if (coming.length > 0) {
+      const { after, times } = promising(bucket, rule, coming.map((wish) => wish.count), now);
       if (!await this.#write(cell, after)) return undefined;
-      late.forEach((wish, i) => this.#remove(wish) && wish.putOff(times[i]! - now));
+      coming.forEach((wish, i) => this.#remove(wish) && wish.putOff(times[i]! - now));
     }
+    for (const wish of late) if (wish.isOptional && this.#remove(wish)) wish.putOff(0);
     this.#full = bucket;
     return true;
   }

@@ -6,6 +6,8 @@ export interface TokenWish {
   readonly count: number;
   /** Longest time to wait for them, in milliseconds. */
   readonly waitMs: number;
+  /** Set if nothing comes again for it: then it is promised no tokens. */
+  readonly isOptional?: boolean | undefined;
   /**
    * Called with the tokens, and the time within which they must be used, in milliseconds. Returns false if they are not
    * needed any more.
@@ -27,6 +29,8 @@ export interface SharedBucket {
    * @returns The time within which they must be used, in milliseconds; undefined if there are too few, or others wait for them.
    */
   takeNow(count: number): number | undefined;
+  /** Checks whether it is known that there are no tokens now, without asking the store. */
+  isFull(rule: TokenRule, count: number): boolean;
   /**
    * Waits for tokens behind the other wishes of this process.
    *

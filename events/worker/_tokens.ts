@@ -45,6 +45,32 @@ export function waitForTokens(
   });
 }
 
+/**
+ * Takes tokens of a bucket if there are any now. Otherwise it asks for none later.
+ *
+ * @param bucket The bucket.
+ * @param options The rule, and the number of tokens.
+ * @returns Whether it has taken them.
+ */
+export function takeIfRoom(
+  bucket: SharedBucket,
+  { limit, perMs, count = 1 }: TakeOptions,
+): Promise<boolean> {
+  const rule = { limit, perMs };
+  if (bucket.isFull(rule, count)) return Promise.resolve(false);
+  return new Promise((resolve, reject) => {
+    bucket.wait(rule, {
+      ...{ count, waitMs: 0, isOptional: true },
+      use: () => {
+        resolve(true);
+        return true;
+      },
+      putOff: () => resolve(false),
+      fail: reject,
+    });
+  });
+}
+
 /** Makes the error of an event that comes again when there is room. */
 function noRoom(name: string, afterMs: number): RetryLaterError {
   return new RetryLaterError(`No room under the limit ${met(name)}`, {

@@ -23,11 +23,12 @@ import {
   wakeOf,
   withWake,
 } from "../store/waits.ts";
+import type { SharedBucket } from "../store/tokens.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import type { Places } from "./concurrency_limit.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
 import { loadMembers } from "./_members.ts";
-import { waitForTokens } from "./_tokens.ts";
+import { takeIfRoom, waitForTokens } from "./_tokens.ts";
 import { canBeKept, takeStep } from "./_steps.ts";
 import {
   type EventHandler,
@@ -235,6 +236,7 @@ export class HandlerRun {
   get #takes(): Take {
     const take = (name: string, options: TakeOptions) => this.#take(name, options);
     return Object.assign(take, {
+      now: (name: string, options: TakeOptions) => this.#takeNow(name, options),
       later: async (name: string, options: LaterOptions) =>
         await this.#tracked(this.#closeLimit(name, options)),
     });
@@ -243,7 +245,7 @@ export class HandlerRun {
   async #take(name: string, options: TakeOptions): Promise<void> {
     this.#checkRunning("take part in a limit");
     checkTake(name, options);
-    const bucket = this.#parts.store.tokens.of(name, String(options.key ?? ""));
+    const bucket = this.#limit(name, options);
     const step = this.#stepAtHand;
     if (bucket.takeNow(options.count ?? 1) === undefined) {
       const { signal } = (step ?? this).limits;
@@ -255,12 +257,26 @@ export class HandlerRun {
     if (step) step.#hasTaken = true;
   }
 
+  async #takeNow(name: string, options: TakeOptions): Promise<boolean> {
+    this.#checkRunning("take part in a limit");
+    checkTake(name, options);
+    const bucket = this.#limit(name, options);
+    const step = this.#stepAtHand;
+    const hasRoom = bucket.takeNow(options.count ?? 1) !== undefined ||
+      await this.#tracked(takeIfRoom(bucket, options));
+    if (step && hasRoom) step.#hasTaken = true;
+    return hasRoom;
+  }
+
   async #closeLimit(name: string, options: LaterOptions): Promise<void> {
     this.#checkRunning("close a limit");
     checkLater(name, options);
-    const { key, untilMs } = options;
-    const ms = Math.min(MAX_PUT_OFF_MS, (untilMs ?? 0) - Date.now());
-    if (ms > 0) await this.#parts.store.tokens.of(name, String(key ?? "")).closeFor(ms);
+    const ms = Math.min(MAX_PUT_OFF_MS, (options.untilMs ?? 0) - Date.now());
+    if (ms > 0) await this.#limit(name, options).closeFor(ms);
+  }
+
+  #limit(name: string, { key = "" }: LaterOptions | TakeOptions): SharedBucket {
+    return this.#parts.store.tokens.of(name, String(key));
   }
 
   /** Leaves out the handlers of a router that have succeeded in an earlier attempt. */

@@ -70,6 +70,17 @@ export interface Take {
   /** Waits for room for a call, and counts it. */
   (name: string, options: TakeOptions): Promise<void>;
   /**
+   * Counts a call if there is room for it at once: for one that can be left out, such as an edit of a text that is edited
+   * again soon. Calls that wait come first. Without room nothing is put off.
+   *
+   * @param name The name of the limit.
+   * @param options The rule, and the part of the limit. `waitMs` does not matter.
+   * @returns True if there is room: make the call right after.
+   * @throws {TypeError | RangeError} If an option is something else, or the handler has ended.
+   * @throws {Error} If the store does not answer.
+   */
+  now(name: string, options: TakeOptions): Promise<boolean>;
+  /**
    * Closes a limit for all processes, since the service has refused a call and says when it takes the next one. Calls
    * that another process has room for already are made: for a 32nd of `perMs`.
    *

@@ -1,4 +1,5 @@
 /** Limits of services, in handlers. */
+import { setTimeout as wait } from "node:timers/promises";
 import { assert, assertEquals, assertGreaterOrEqual, assertLess, assertRejects } from "@std/assert";
 import {
   type App,
@@ -145,6 +146,25 @@ testBot("take.later() closes a limit until a time", async (botOf) => {
   assertEquals(calls, 3);
 });
 
+testStoreOnce("take.now() counts a call if there is room at once", async ({ store }) => {
+  const had: boolean[] = [];
+  let refusal: unknown;
+  let tries = 0;
+  await handle({ store }, async (_event, { take }) => {
+    const rule = { limit: 2, perMs: 3_600_000, waitMs: 0 };
+    for (let i = 0; i < 20; i++) had.push(await take.now("service", rule));
+    refusal = await take("service", rule).catch((error) => error);
+    const short = { limit: 1, perMs: 100 };
+    assert(await take.now("short", short));
+    while (!await take.now("short", short) && ++tries < 1_000) await wait(5);
+  });
+  assertEquals(had, Array.from({ length: 20 }, (_, i) => i < 2));
+  assert(tries > 0 && tries < 1_000, `${tries}`);
+  // As soon as if nothing had asked before: what was left out was promised nothing.
+  assert(refusal instanceof RetryLaterError);
+  assert(refusal.afterMs > 3_500_000 && refusal.afterMs <= 3_712_500, `${refusal.afterMs}`);
+});
+
 testStoreOnce(
   "a call that has room does not wait for one before it that has none",
   async ({ store }) => {
@@ -153,6 +173,8 @@ testStoreOnce(
       await take("service", { ...rule, count: 5 });
       const large = take("service", { ...rule, count: 8 });
       await Promise.all([assertRejects(() => large, RetryLaterError), take("service", rule)]);
+      assertEquals(await take.now("service", { ...rule, limit: 6 }), false);
+      await take("service", rule);
     });
     assertEquals(records.map(({ message }) => message), ["event handled"]);
   },
