@@ -41,8 +41,8 @@ interface Waiting extends TokenWish {
 
 /**
  * The buckets of a store, as this process uses them. It takes tokens in lots: as many as are waited for here, or as it
- * has used lately while half of the limit is free, up to a 20th of the limit. A lot is counted in one commit, and may be used until its slot ends: what
- * is left of it then is lost.
+ * has used lately while half of the limit is free, up to a 20th of the limit. A lot is counted in one commit, and may be
+ * used until its slot ends: what is left of it then is lost.
  *
  * @param engine The engine that has the buckets.
  * @returns The buckets.
