@@ -2,6 +2,7 @@ import { untilDone } from "../../core/tries.ts";
 import { MAX_TIMER_MS, met } from "../../core/check_options.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Cell, type CellKey, type Engine, UndecodableError } from "./engine.ts";
+import { limitKey } from "./limits.ts";
 import {
   bucketAt,
   closing,
@@ -16,9 +17,6 @@ import {
   type TokenRule,
 } from "./token_bucket.ts";
 import type { SharedBucket, TokenBuckets, TokenWish } from "./tokens.ts";
-
-/** Kind of the cells. */
-const LIMIT = "limit";
 
 /** Part of the limit that a process takes at a time, at most. */
 const LOT = 1 / 20;
@@ -60,7 +58,7 @@ export function tokenBuckets(engine: Engine): TokenBuckets {
         for (const [id, bucket] of buckets) if (!bucket.isInUse) buckets.delete(id);
         sweepAt = Math.max(MIN_REMEMBERED, 2 * buckets.size);
       }
-      const bucket = new LocalBucket(engine, [LIMIT, name, key], pace);
+      const bucket = new LocalBucket(engine, limitKey(name, key), pace);
       buckets.set(id, bucket);
       return bucket;
     },
