@@ -118,7 +118,7 @@ function storeOf(core: StoreCore): EventStore {
     forgetProcess: (id) => forgetProcess(core, id),
     scheduleNotes: scheduleNotes(core),
     consoleRecords: consoleRecords(core),
-    tokens: tokenBuckets(engine),
+    tokens: tokenBuckets(core),
     tidy: (what) => tidy(core, kept, what),
     check: (options) => checkStore(core, options),
     lastCheck: () => readLastCheck(core),
