@@ -315,6 +315,16 @@ const COMMANDS = {
     choice: "keys, --intake, --prefix",
     asks: () => true,
   },
+  limits: {
+    about: "List the limits of services: name, key, what is free now, until when it is closed",
+    example: "events limits github",
+    details: [
+      "Room that a process has taken for calls that it has not made yet is not free. A limit is listed until " +
+      "a minute after all of it is free again.",
+    ],
+    words: "[NAME...]",
+    options: ["limit"],
+  },
   schedules: {
     about: "List the schedules: up to when their slots are made, expression, time zone",
     example: "events schedules",

@@ -1,5 +1,5 @@
-/** Commands on what flows keep beside events: states, answers that no event has taken, and schedules. */
-import type { ListedState, UntakenAnswer } from "../events/mod.ts";
+/** Commands on what flows keep beside events: states, answers that no event has taken, limits and schedules. */
+import type { ListedLimit, ListedState, UntakenAnswer } from "../events/mod.ts";
 import { readNote } from "../events/schedules/slots.ts";
 import { oneLine } from "../core/log.ts";
 import { change } from "./_change.ts";
@@ -37,6 +37,19 @@ export async function showAnswers(run: CliRun): Promise<boolean> {
     }
   }
   for (const name of missing) err(`There is no answer for ${name}`);
+  return missing.size === 0;
+}
+
+/** Lists the limits of services. */
+export async function showLimits(run: CliRun): Promise<boolean> {
+  const { words: names, values: { json }, store, world: { out, err } } = run;
+  const missing = new Set(names);
+  const name = names.length === 1 ? names[0] : undefined;
+  for await (const limit of chosen(store.limits({ name }), ({ name }) => name, run)) {
+    missing.delete(limit.name);
+    out(json ? JSON.stringify(limit) : lineOfLimit(limit));
+  }
+  for (const name of missing) err(`There is no limit ${name}`);
   return missing.size === 0;
 }
 
@@ -143,6 +156,15 @@ function lineOf({ intake = "-", key, expiresAt, isUnreadable }: ListedState): st
     ? ""
     : `until ${isoOf(expiresAt)}`;
   return oneLine([intake, key, end].join("  ")).trimEnd();
+}
+
+function lineOfLimit(
+  { name, key, limit, perMs, free, closedUntil, isUnreadable }: ListedLimit,
+): string {
+  const room = perMs === undefined ? "" : `${free} free of ${limit} in ${perMs / 1_000} s`;
+  const end = closedUntil === undefined ? "" : `closed until ${isoOf(closedUntil)}`;
+  const state = isUnreadable ? "unreadable" : room;
+  return oneLine([name, key || "-", state, end].filter((part) => part !== "").join("  "));
 }
 
 function factsOf({ intake, key, version, expiresAt, isUnreadable }: ListedState) {

@@ -116,9 +116,12 @@ function putOffOf({ putOff, attempts, settledAt }: EventRecord): string | undefi
   return `put off: ${putOff.reason}`;
 }
 
-/** Says that an event waits for the limit of a handler; undefined for any other. */
+/** Says that an event waits for the runs of a handler, or for room under a limit; undefined for any other. */
 function limitOf(record: EventRecord): string | undefined {
-  return waitsForLimit(record) ? "waits for a handler that has as many runs as it may" : undefined;
+  const { limitedBy, dueAt } = record;
+  if (!waitsForLimit(record)) return undefined;
+  if (limitedBy === undefined) return "waits for a handler that has as many runs as it may";
+  return `waits for room under the limit ${limitedBy} until ${isoOf(dueAt!)}`;
 }
 
 /** Says what a parked event waits for; undefined for any other. */

@@ -6,7 +6,14 @@ import { cancel, purge, replay, withEventIds } from "./_change.ts";
 import { type CliOptions, type CliRun, type CommandName, readOptions } from "./_commands.ts";
 import { doctor } from "./_doctor.ts";
 import { answer, emit, forgetStep, list, setStep, show, stats, wake } from "./_events.ts";
-import { deleteAnswers, deleteStates, showAnswers, showSchedules, showStates } from "./_flows.ts";
+import {
+  deleteAnswers,
+  deleteStates,
+  showAnswers,
+  showLimits,
+  showSchedules,
+  showStates,
+} from "./_flows.ts";
 import { printable } from "./_output.ts";
 import { checkSource, exportEventsTo, importEventsFrom } from "./_port.ts";
 import { findDatabase, findStore } from "./_store.ts";
@@ -21,6 +28,7 @@ const RUNS: Readonly<
   ...{ list, show, replay, cancel, answer, wake, purge },
   ...{ answers: showAnswers, "delete-answers": deleteAnswers },
   ...{ states: showStates, "delete-states": deleteStates, schedules: showSchedules },
+  limits: showLimits,
   ...{ "forget-step": forgetStep, "set-step": setStep },
   ...{ emit, stats, doctor, export: exportEventsTo, import: importEventsFrom, backup: backUp },
   "catch-up": runCatchUp,

@@ -182,7 +182,8 @@ export class Acts {
     const event = await findEvent(this.#parts.store, begun.eventId!);
     const isMeant = event && kindsFor(event.state).includes(begun.kind) &&
       !hasChangedSince(event, askedAtOf(begun.id)!);
-    if (!isMeant) return { ...begun, state: "finished" };
+    // It may have been changed by this act, sent at the same time.
+    if (!isMeant) return await this.get(begun.id) ? undefined : { ...begun, state: "finished" };
     const record = recordOf(event);
     const progress = await this.#start(record ? { ...begun, about: aboutOf(record) } : begun);
     return progress && await this.#run(progress, () => this.#changeOne(progress, event));

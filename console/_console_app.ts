@@ -15,6 +15,7 @@ import {
   redirect,
   Refusal,
 } from "./_http.ts";
+import { limits } from "./_limits_page.ts";
 import {
   type Answering,
   isOperator,
@@ -86,6 +87,7 @@ class Board {
     this.#pages = new Map([
       ...[visit("", overview), visit("deliveries", deliveries), visit("delivery", delivery)],
       ...[visit("payload", payload), visit("acts", acts), visit("progress", progress)],
+      visit("limits", limits),
       ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
     ]).set("login", (c) => login.show(c));
     this.#forms = new Map([

@@ -1,5 +1,10 @@
 import type { LogSink } from "../core/mod.ts";
-import { type EventRecord, type EventStore, NotKeptError } from "../events/store/mod.ts";
+import {
+  type EventRecord,
+  type EventStore,
+  type ListedLimit,
+  NotKeptError,
+} from "../events/store/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { ActivityCounter, type Period } from "./_activity.ts";
 import { ActCounts } from "./_act_steps.ts";
@@ -68,6 +73,15 @@ export class ConsoleData {
   /** Finds the ids of the events that have a delivery id, as their senders' pages show it. */
   withDeliveryId(deliveryId: string): Promise<readonly string[]> {
     return this.#store.inspect.withDeliveryId(deliveryId);
+  }
+
+  /** Reads the first limits of services, by their names and keys. */
+  async limits(max: number): Promise<ListedLimit[]> {
+    const found: ListedLimit[] = [];
+    for await (const limit of this.#store.limits()) {
+      if (found.push(limit) === max) break;
+    }
+    return found;
   }
 
   /** Reads the bytes of a payload; null if it is not kept any more. */

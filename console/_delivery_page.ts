@@ -1,5 +1,6 @@
 import { html, raw } from "@hono/hono/html";
 import type { EventRecord, ListedStep, StoredEvent } from "../events/mod.ts";
+import { waitsForLimit } from "../events/store/settlement.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import {
   aboutOf,
@@ -259,10 +260,12 @@ function stepsOf(steps: readonly ListedStep[], { hidesPayloads }: PageContext): 
 }
 
 function upcoming(record: EventRecord, now: number): Html {
-  const { dueAt, attempt } = record;
+  const { dueAt, attempt, limitedBy } = record;
   if (dueAt === null) return item("queued", "Waits for the others of its ordering group");
   const title = attempt === 0 ? "First attempt" : `Attempt ${attempt + 1}`;
-  return item("queued", title, waitOf(record, now), line(time(dueAt)));
+  const limit = limitedBy !== undefined && waitsForLimit(record) &&
+    [", for room under the limit ", mono(limitedBy)];
+  return item("queued", title, waitOf(record, now), line(time(dueAt), limit));
 }
 
 function attemptItem(

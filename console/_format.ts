@@ -136,13 +136,15 @@ export function waitOf(record: EventRecord, now: number): string | undefined {
 }
 
 function nextOf(record: EventRecord, now: number): string {
-  const { dueAt, group, quiet, batch, attempt, putOff, attempts } = record;
+  const { dueAt, group, quiet, batch, attempt, putOff, attempts, limitedBy } = record;
   if (dueAt === null) return "behind others";
   const left = dueAt - now;
   if (left <= -SOON_MS) return `due for ${duration(-left)}`;
   if (left <= 0) return "due";
   const time = `in ${duration(left)}`;
-  if (waitsForLimit(record)) return `handler busy, ${time}`;
+  if (waitsForLimit(record)) {
+    return `${limitedBy === undefined ? "handler busy" : "no room"}, ${time}`;
+  }
   // Its handler has put it off since its last attempt ended.
   if (putOff && putOff.at >= (attempts.at(-1)?.endedAt ?? -Infinity)) return `put off, ${time}`;
   if (attempt > 0) return `retry ${time}`;

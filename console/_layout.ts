@@ -70,7 +70,10 @@ export const isOperator = ({ session }: PageContext): boolean => session?.role =
 /** Makes a whole page. */
 export function layout(context: PageContext, { title, at, body, isLive }: Page): Html {
   const { name, environment, session, sendsExamples } = context;
-  const pages = [["", "Overview"], ["deliveries", "Deliveries"], ["acts", "Acts"]] as const;
+  const pages = [
+    ...[["", "Overview"], ["deliveries", "Deliveries"]] as const,
+    ...[["limits", "Limits"], ["acts", "Acts"]] as const,
+  ];
   const all = sendsExamples && isOperator(context) ? [...pages, ["send", "Send"] as const] : pages;
   const shownName = shown(name, 60);
   return html`

@@ -35,7 +35,7 @@ const MAX_TYPES = 100;
 /** Most error codes: this package has some 25. */
 const MAX_CODES = 50;
 
-/** Most sources of events that handlers emit, and most schedules. */
+/** Most sources of events that handlers emit, most schedules, and most limits of services. */
 const MAX_NAMES = 50;
 
 /** Platform of emitted events, as in their attempts. */
@@ -104,6 +104,11 @@ function createInstruments(meter: Meter) {
       "Events of the app's own that were stored.",
     ),
     waits: counter("edge_base.waits", "wait", "Waits of events for a name, by their end."),
+    limited: counter(
+      "edge_base.limit.waits",
+      "wait",
+      "Waits for room under limits of services, by their end.",
+    ),
     slots: counter("edge_base.schedule.slots", "slot", "Slots of schedules, by outcome."),
     droppedPayloads: counter(
       "edge_base.kept_payloads.dropped",
@@ -173,6 +178,7 @@ export class OtelTelemetry implements Telemetry {
   readonly #codes = new BoundedLabel(MAX_CODES);
   readonly #sources = new BoundedLabel(MAX_NAMES);
   readonly #schedules = new BoundedLabel(MAX_NAMES);
+  readonly #limits = new BoundedLabel(MAX_NAMES);
 
   nameRequest(method: string, route: string | undefined): void {
     const span = trace.getActiveSpan();
@@ -230,6 +236,12 @@ export class OtelTelemetry implements Telemetry {
       return instruments.waits.add(1, {
         "messaging.destination.name": step.platform,
         "edge_base.wait.outcome": step.outcome,
+      });
+    }
+    if (step.is === "limited") {
+      return instruments.limited.add(1, {
+        "edge_base.limit.name": this.#limits.of(step.limit),
+        "edge_base.limit.outcome": step.outcome,
       });
     }
     if (step.is === "slots") {

@@ -30,6 +30,14 @@ export type CountedStep =
     readonly outcome: "woken" | "early" | "timed_out";
   }
   | {
+    /** A call, or the beginning of an event, has had to wait for room under a limit of a service. */
+    readonly is: "limited";
+    /** Name of the limit, without its key. */
+    readonly limit: string;
+    /** Outcome: it had room after a while, or there was none in time, so its event is put off. */
+    readonly outcome: "waited" | "put_off";
+  }
+  | {
     /** Slots of a schedule became events, or were left out. */
     readonly is: "slots";
     /** Name of the schedule. */

@@ -331,11 +331,12 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
     const end = Date.now() + ms;
     const slotEnd = this.#slotTime + ms;
     // Events that are due by now, such as woken ones, are handled before the time passes.
+    let since = Date.now();
     await this.#handled();
     // Step by step: an event that fails may be due again before the end.
     for (let steps = 0;; steps++) {
       const start = performance.now();
-      const due = await this.#nextDue(end);
+      const due = await this.#nextDue(since, end);
       const slot = this.#nextSlot(slotEnd);
       const leastMs = steps < EXACT_STEPS ? 0 : ms / MORE_STEPS;
       if (due === undefined && slot === undefined) break;
@@ -343,6 +344,7 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
       const slotMs = slot === undefined ? Infinity : Math.max(slot - Date.now(), 0);
       this.#clock.advance(Math.max(Math.min(dueMs, slotMs, end - Date.now()), 0));
       if (slot !== undefined && slotMs <= dueMs) await this.#makeSlots(slot);
+      since = Date.now();
       await this.#handled();
       if (performance.now() - start > this.timeoutMs) throw await this.#late();
     }
@@ -402,14 +404,13 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
     return this.logs.find(isOfIt)?.eventId as string | undefined;
   }
 
-  /** Finds when the next event is due, later than now; undefined if none is by a time. */
-  async #nextDue(end: number): Promise<number | undefined> {
-    const now = Date.now();
+  /** Finds when the next event is due, later than one time and up to another; undefined if none is. */
+  async #nextDue(since: number, end: number): Promise<number | undefined> {
     let next: number | undefined;
     for await (const event of this.store.list()) {
       if (event.state !== "queued" && event.state !== "parked") continue;
       if (event.dueAt === null) continue;
-      if (event.dueAt > now && event.dueAt <= end && event.dueAt < (next ?? Infinity)) {
+      if (event.dueAt > since && event.dueAt <= end && event.dueAt < (next ?? Infinity)) {
         next = event.dueAt;
       }
     }

@@ -614,6 +614,10 @@ testMistakes<EventStore>({
     'there is no option "key". There are intake, prefix': (store) =>
       Array.fromAsync(store.states(wrong({ key: "a" }))),
   },
+  "Cannot list the limits": {
+    'there is no option "key". There are name': (store) =>
+      Array.fromAsync(store.limits(wrong({ key: "a" }))),
+  },
   "Cannot export events": {
     'there is no option "onLeft". There are onLeftOut': (store) =>
       Array.fromAsync(exportEvents(store, {}, wrong({ onLeft: () => {} }))),

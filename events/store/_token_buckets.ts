@@ -2,6 +2,8 @@ import { untilDone } from "../../core/tries.ts";
 import { MAX_TIMER_MS, met } from "../../core/check_options.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Cell, type CellKey, type Engine, UndecodableError } from "./engine.ts";
+import { limitKey } from "./limits.ts";
+import type { StoreCore } from "./store_core.ts";
 import {
   bucketAt,
   closing,
@@ -16,9 +18,6 @@ import {
   type TokenRule,
 } from "./token_bucket.ts";
 import type { SharedBucket, TokenBuckets, TokenWish } from "./tokens.ts";
-
-/** Kind of the cells. */
-const LIMIT = "limit";
 
 /** Part of the limit that a process takes at a time, at most. */
 const LOT = 1 / 20;
@@ -35,19 +34,21 @@ const MIN_REMEMBERED = 1_000;
 /** A wish that waits. */
 interface Waiting extends TokenWish {
   readonly rule: TokenRule;
+  /** The time since which it waits, milliseconds since the epoch. */
+  readonly since: number;
   /** The time up to which it waits, milliseconds since the epoch. */
   readonly until: number;
 }
 
 /**
  * The buckets of a store, as this process uses them. It takes tokens in lots: as many as are waited for here, or as it
- * has used lately while half of the limit is free, up to a 20th of the limit. A lot is counted in one commit, and may be used until its slot ends: what
- * is left of it then is lost.
+ * has used lately while half of the limit is free, up to a 20th of the limit. A lot is counted in one commit, and may be
+ * used until its slot ends: what is left of it then is lost.
  *
- * @param engine The engine that has the buckets.
+ * @param core The store. Its worker is told of the waits for room.
  * @returns The buckets.
  */
-export function tokenBuckets(engine: Engine): TokenBuckets {
+export function tokenBuckets(core: StoreCore): TokenBuckets {
   const buckets = new Map<string, LocalBucket>();
   const pace = new CommitPace();
   let sweepAt = MIN_REMEMBERED;
@@ -60,7 +61,7 @@ export function tokenBuckets(engine: Engine): TokenBuckets {
         for (const [id, bucket] of buckets) if (!bucket.isInUse) buckets.delete(id);
         sweepAt = Math.max(MIN_REMEMBERED, 2 * buckets.size);
       }
-      const bucket = new LocalBucket(engine, [LIMIT, name, key], pace);
+      const bucket = new LocalBucket(core, limitKey(name, key), pace);
       buckets.set(id, bucket);
       return bucket;
     },
@@ -79,6 +80,7 @@ class CommitPace {
 
 class LocalBucket implements SharedBucket {
   readonly #engine: Engine;
+  readonly #local: StoreCore["local"];
   readonly #key: CellKey;
   readonly #pace: CommitPace;
   #waiting: Waiting[] = [];
@@ -87,12 +89,15 @@ class LocalBucket implements SharedBucket {
   #until = -Infinity;
   /** The bucket when there was no room. */
   #full: TokenBucket | undefined;
+  /** The last time at which the first wish had to wait for room. */
+  #fullAt = -Infinity;
   readonly #use = new Use();
   #isServing = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(engine: Engine, key: CellKey, pace: CommitPace) {
+  constructor({ engine, local }: StoreCore, key: CellKey, pace: CommitPace) {
     this.#engine = engine;
+    this.#local = local;
     this.#key = key;
     this.#pace = pace;
   }
@@ -120,7 +125,8 @@ class LocalBucket implements SharedBucket {
   }
 
   wait(rule: TokenRule, wish: TokenWish): () => void {
-    const waiting = { ...wish, rule, until: this.#engine.now() + wish.waitMs };
+    const since = this.#engine.now();
+    const waiting = { ...wish, rule, since, until: since + wish.waitMs };
     this.#waiting.push(waiting);
     queueMicrotask(() => void this.#serve());
     return () => void this.#remove(waiting);
@@ -179,12 +185,14 @@ class LocalBucket implements SharedBucket {
   /** Gives the first wish its tokens out of the lot. */
   #giveFirst(): boolean {
     const now = this.#engine.now();
-    const { count, use } = this.#waiting[0]!;
+    const { count, use, since } = this.#waiting[0]!;
     if (count > this.#left || now >= this.#until) return false;
     this.#waiting.shift();
     if (use(this.#until - now)) {
       this.#left -= count;
       this.#use.note(count, now);
+      // Otherwise it has waited for a commit alone.
+      if (since <= this.#fullAt) this.#count("waited");
     }
     return true;
   }
@@ -194,7 +202,10 @@ class LocalBucket implements SharedBucket {
     if (!this.#full) return false;
     const now = this.#engine.now();
     const { rule, count } = this.#waiting[0]!;
-    return now < this.#noneBefore(rule, count, now) && this.#late(this.#full, now).length === 0;
+    if (now >= this.#noneBefore(rule, count, now)) return false;
+    if (this.#late(this.#full, now).length > 0) return false;
+    this.#fullAt = now;
+    return true;
   }
 
   /** Takes a lot or, if there is no room, puts off what cannot wait for it. */
@@ -236,7 +247,11 @@ class LocalBucket implements SharedBucket {
     if (coming.length > 0) {
       const { after, times } = promising(bucket, rule, coming.map((wish) => wish.count), now);
       if (!await this.#write(cell, after)) return undefined;
-      coming.forEach((wish, i) => this.#remove(wish) && wish.putOff(times[i]! - now));
+      coming.forEach((wish, i) => {
+        if (!this.#remove(wish)) return;
+        wish.putOff(times[i]! - now);
+        this.#count("put_off");
+      });
     }
     for (const wish of late) if (wish.isOptional && this.#remove(wish)) wish.putOff(0);
     this.#full = bucket;
@@ -254,6 +269,10 @@ class LocalBucket implements SharedBucket {
       if (!isLate) before += count;
       return isLate;
     });
+  }
+
+  #count(outcome: "waited" | "put_off"): void {
+    this.#local.listener?.count?.({ is: "limited", limit: String(this.#key[1]), outcome });
   }
 
   async #read(): Promise<Cell> {

@@ -201,10 +201,12 @@ export interface EventRecord {
    */
   readonly plannedMs?: number | undefined;
   /**
-   * The number of attempts so far when it was given back last, because one of its handlers had as many runs as it may.
-   * It waits for that as long as it has no more. None if it was not.
+   * The number of attempts so far when it was given back last, because one of its handlers had as many runs as it may,
+   * or a limit had no room. It waits for that as long as it has no more. None if it was not.
    */
   readonly limitedAttempt?: number | undefined;
+  /** The name of the limit that had no room for it then; none if it was given back for the runs of a handler. */
+  readonly limitedBy?: string | undefined;
   /** The ordering key: events with the same one are handled one at a time, or as `places` says. Null if it has none. */
   readonly orderingKey: string | null;
   /** The number of events of its ordering group that are handled at a time, if it is the last that has joined. 1 if none. */
@@ -524,6 +526,7 @@ const RECORD: Checks<EventRecord> = {
   delayMs: orNone(isTime),
   plannedMs: orNone(isTime),
   limitedAttempt: orNone(isCount),
+  limitedBy: orNone(isText),
   orderingKey: orNull(isText),
   places: orNone((value) => isCount(value) && value !== 0),
   group: orNull(isGroupPosition),

@@ -14,6 +14,7 @@ import type {
 } from "./event_record.ts";
 import type { FailingRule } from "./failing.ts";
 import type { ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
+import type { ListedLimit } from "./limits.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
 import type { AnswerResult } from "./questions.ts";
@@ -417,6 +418,15 @@ export interface EventOperations {
   states(
     options?: { readonly intake?: string | undefined; readonly prefix?: string | undefined },
   ): AsyncIterableIterator<ListedState>;
+
+  /**
+   * Lists the limits of services that handlers share, with what is free of each now.
+   *
+   * @param options The `name` of the limits.
+   * @returns The limits, by their names and keys.
+   * @throws {TypeError} If an option is not a text.
+   */
+  limits(options?: { readonly name?: string | undefined }): AsyncIterableIterator<ListedLimit>;
 
   /**
    * Lists the processes that handle the store's events, with the version of each and the events that it has

@@ -44,6 +44,7 @@ export type {
   StoreEmitOptions,
   TransactionActions,
 } from "./event_store.ts";
+export type { ListedLimit } from "./limits.ts";
 export type { StoreDefinition } from "./store_definition.ts";
 export type { AnswerResult, Question } from "./questions.ts";
 export type { BoundedCount, CheckedPage, Counts, SettlementRoom } from "./engine.ts";

@@ -23,6 +23,7 @@ import { answers, wake } from "./_waits.ts";
 import { corrected } from "./arrival.ts";
 import type { Applied, Change, Engine, Put } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
+import { listLimits } from "./limits.ts";
 import { consoleRecords, scheduleNotes } from "./own_cells.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
 import { answerQuestion } from "./_questions.ts";
@@ -102,6 +103,7 @@ function storeOf(core: StoreCore): EventStore {
     wake: async (name, value) => await wake(core, wakeOf(name, value)),
     answer: async (name, value, options) => await answerQuestion(core, { name, value, ...options }),
     states: (options) => listStates(core, options),
+    limits: (options) => listLimits(core, options),
     processes: () => listProcesses(core),
     restore: restoring(core, kept),
     portableEntries: () => portableEntries(core),
@@ -116,7 +118,7 @@ function storeOf(core: StoreCore): EventStore {
     forgetProcess: (id) => forgetProcess(core, id),
     scheduleNotes: scheduleNotes(core),
     consoleRecords: consoleRecords(core),
-    tokens: tokenBuckets(engine),
+    tokens: tokenBuckets(core),
     tidy: (what) => tidy(core, kept, what),
     check: (options) => checkStore(core, options),
     lastCheck: () => readLastCheck(core),

@@ -104,21 +104,27 @@ export function retried(
  */
 export function released(
   record: EventRecord,
-  { delayMs = 0, isBegun = false, isLimited = false, reason, isUnhandled }: ReleaseOptions,
+  { delayMs = 0, isBegun = false, isLimited = false, limit, reason, isUnhandled }: ReleaseOptions,
   now: number,
 ): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now, reason);
   const attempt = Math.max(0, record.attempt - 1);
   const dueAt = now + delayMs;
   const after: EventRecord = { ...record, state: "queued", lease: null, attempt, dueAt, delayMs };
-  if (isLimited) return { ...after, limitedAttempt: attempt };
+  if (isLimited) return limited(after, limit);
   const begun = isBegun ? withHandler({ ...after, isBegun }) : after;
   if (reason === undefined) return begun;
   const putOff = planning(withPutOff(begun, reason, now, isUnhandled), delayMs);
   return isUnhandled && !hasBegun(record) ? unbatched(putOff) : putOff;
 }
 
-/** Checks whether an event waits for a handler that has as many runs as it may. */
+/** Notes that an event waits for the runs of a handler, or for room under a limit. */
+function limited({ limitedBy: _, ...record }: EventRecord, limit: string | undefined): EventRecord {
+  const by = limit === undefined ? {} : { limitedBy: limit };
+  return { ...record, limitedAttempt: record.attempt, ...by };
+}
+
+/** Checks whether an event waits for a handler that has as many runs as it may, or for room under a limit. */
 export function waitsForLimit(
   { state, limitedAttempt, attempt, delayMs = 0, putOff, dueAt }: EventRecord,
 ): boolean {

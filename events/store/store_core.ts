@@ -117,11 +117,17 @@ export interface ReleaseOptions {
    */
   readonly reason?: unknown;
   /**
-   * Set if it waits because one of its handlers has as many runs as it may.
+   * Set if it waits because one of its handlers has as many runs as it may, or a limit has no room.
    *
    * @default {false}
    */
   readonly isLimited?: boolean | undefined;
+  /**
+   * Name of the limit that has no room.
+   *
+   * @default {undefined} It waits for a handler.
+   */
+  readonly limit?: string | undefined;
   /**
    * Set if it is put off because this version has no handler for it, and another one may have.
    *

@@ -87,6 +87,11 @@ export function bucketAt(bucket: TokenBucket, rule: TokenRule, now: number): Tok
   return { ...bucket, limit: rule.limit, perMs: rule.perMs, taken };
 }
 
+/** Counts the tokens that are taken from a bucket at a time. */
+export function takenFrom({ taken }: TokenBucket): number {
+  return taken.reduce((sum, [, tokens]) => sum + tokens, 0);
+}
+
 /**
  * Calculates when a number of tokens is free, if nobody else takes any.
  *
@@ -131,7 +136,7 @@ export function taking(
   aheadMs: number,
 ): { readonly after: TokenBucket; readonly count: number; readonly until: number } | undefined {
   if ((bucket.closedUntil ?? now) > now) return undefined;
-  const used = bucket.taken.reduce((sum, [, tokens]) => sum + tokens, 0);
+  const used = takenFrom(bucket);
   const spare = Math.min(soon, Math.floor(rule.limit * SPARE) - used);
   const count = Math.min(Math.max(max, spare), rule.limit - used);
   if (count < min) return undefined;

@@ -197,30 +197,32 @@ export class Job implements EventLog {
   }
 
   /**
-   * Puts the event back on the schedule, since a handler has as many runs as it may. If its processes keep dying, it
-   * waits or is given up as it would be if its handler were called.
+   * Puts the event back on the schedule, since a handler has as many runs as it may, or a limit has no room. If its
+   * processes keep dying, it waits or is given up as it would be if its handler were called.
    *
    * @param delayMs The time until it is due again, in milliseconds.
+   * @param limit The name of the limit; undefined if it waits for a handler.
    */
-  async putBack(delayMs: number): Promise<void> {
+  async putBack(delayMs: number, limit?: string): Promise<void> {
     try {
       if (this.#lease.lease.takenOver && await this.#putOff()) return void this.#lease.end();
     } catch (error) {
       this.report("error", "event not given back", { error });
     }
-    await this.giveBack(delayMs);
+    await this.giveBack(delayMs, limit);
   }
 
   /**
    * Releases the event, even while its handler runs. One that runs past its time limit has failed.
    *
    * @param delayMs The time until it is due again, in milliseconds.
+   * @param limitedBy The name of the limit that has no room for it, if one has none.
    */
-  async giveBack(delayMs?: number): Promise<void> {
+  async giveBack(delayMs?: number, limitedBy?: string): Promise<void> {
     const [isRunning, limit] = [this.#isRunning, this.#limit];
     limit?.end();
     if (limit?.isReached && isRunning) await this.#settlement.giveUpWaiting(limit.ms);
-    else await this.#settlement.giveBack(isRunning, delayMs);
+    else await this.#settlement.giveBack(isRunning, delayMs, limitedBy);
   }
 
   /**

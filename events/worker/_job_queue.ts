@@ -348,7 +348,7 @@ export class JobQueue implements JobListener {
     const held: HeldJob = { job, limit };
     if (limit instanceof ConcurrencyLimit) {
       const before = this.#held.filter((held) => held.limit === limit).length;
-      if (before >= limit.ahead) return void this.#putOff(job);
+      if (before >= limit.ahead) return void this.#putOff(held);
     }
     this.#held.push(held);
     this.#bytes += job.bytes;
@@ -360,7 +360,7 @@ export class JobQueue implements JobListener {
     const maxMs = Math.min(MAX_RATED_MS, this.#parts.leaseMs / 3) - held.job.ageMs;
     const putOff = (afterMs?: number) => {
       held.endWait = undefined;
-      if (this.#unhold((each) => each === held)) void this.#putOff(held.job, afterMs);
+      if (this.#unhold((each) => each === held)) void this.#putOff(held, afterMs);
     };
     held.endWait = room.wait(room.isCrowded ? 0 : Math.max(0, maxMs), {
       use: () => {
@@ -406,7 +406,7 @@ export class JobQueue implements JobListener {
   /** Puts back what has waited for a limit for long: its lease, which is not renewed, may end before it begins. */
   #putOffStale(): void {
     const maxMs = Math.min(MAX_HELD_MS, this.#parts.leaseMs / 3);
-    for (let held; (held = this.#unhold(({ job }) => job.ageMs > maxMs));) this.#putOff(held.job);
+    for (let held; (held = this.#unhold(({ job }) => job.ageMs > maxMs));) this.#putOff(held);
   }
 
   /** Takes out the first job that waits for a limit and meets a condition. */
@@ -419,8 +419,9 @@ export class JobQueue implements JobListener {
     return held;
   }
 
-  async #putOff(job: Job, afterMs = this.#delays.next(job.id)): Promise<void> {
-    await job.putBack(Math.min(MAX_PUT_OFF_MS, Math.ceil(afterMs)));
+  async #putOff({ job, limit }: HeldJob, afterMs = this.#delays.next(job.id)): Promise<void> {
+    const name = limit instanceof RateRoom ? limit.name : undefined;
+    await job.putBack(Math.min(MAX_PUT_OFF_MS, Math.ceil(afterMs)), name);
     this.#end(job);
   }
 

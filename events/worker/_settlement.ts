@@ -156,10 +156,10 @@ export class Settlement {
   // While the handler runs: the worker has stopped, and does not wait for it any longer.
 
   /** Releases the event, even while its handler runs. */
-  async giveBack(isBegun: boolean, delayMs?: number): Promise<void> {
+  async giveBack(isBegun: boolean, delayMs?: number, limit?: string): Promise<void> {
     const report = () => this.#log.report("warn", "event given back while its handler runs");
     await this.#giveBackAs({
-      ...this.#released(isBegun, delayMs),
+      ...this.#released(isBegun, delayMs, limit),
       report: isBegun ? report : undefined,
     });
   }
@@ -310,12 +310,12 @@ export class Settlement {
     };
   }
 
-  #released(isBegun: boolean, delayMs?: number): Way {
+  #released(isBegun: boolean, delayMs?: number, limit?: string): Way {
+    // Only an event that waits for a limit has a delay.
+    const options = { isBegun, delayMs, isLimited: delayMs !== undefined, limit };
     return {
       outcome: "returned",
-      // Only an event that waits for the limit of a handler has a delay.
-      settle: (lease) =>
-        this.#parts.store.release(lease, { isBegun, delayMs, isLimited: delayMs !== undefined }),
+      settle: (lease) => this.#parts.store.release(lease, options),
       report: () => this.#log.report("info", "event given back"),
     };
   }

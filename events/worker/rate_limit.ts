@@ -76,6 +76,11 @@ export class RateRoom {
     this.#bucket = tokens.of(name, String(found ?? ""));
   }
 
+  /** The name of the limit. */
+  get name(): string {
+    return this.#rate.name;
+  }
+
   /** True if as many wait in memory as may. */
   get isCrowded(): boolean {
     const { limit, perMs } = this.#rate;

@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { claimOne, delivery } from "../events/store/_events.ts";
+import { ask } from "../events/store/_limited.ts";
 import { until } from "../events/worker/_worker.ts";
 import { recordKey, type Sut, testCli } from "./_cli.ts";
 import { changeValue, setNewer } from "../events/store/kv/_values.ts";
@@ -105,6 +106,35 @@ testCli("events delete-answers deletes what no event takes", async ({ cli, store
   assertEquals([code, out], [1, ["1 deleted", "not deleted: waited (an event takes it)"]]);
   assertEquals((await claimOne(store)).record.woken?.[0]?.value, "1");
   assertEquals((await cli("answers")).out, []);
+});
+
+testCli("events limits tells what is free of each, and until when it is closed", async (sut) => {
+  const { cli, store } = sut;
+  await store.accept(delivery("d1"));
+  assertEquals((await cli("limits")).out, []);
+  const rule = { limit: 2, perMs: 3_600_000 };
+  for (const key of ["42", "\x1b[31m"]) await ask(store, rule, { name: "chats", key });
+  await ask(store, rule, { name: "models" });
+  await store.tokens.of("models", "").closeFor(600_000);
+  await store.tokens.of("new", "").closeFor(600_000);
+  await store.tokens.of("newer", "1").closeFor(1);
+  await setNewer(sut.kv, ["bot", "limit", "newer", "1"]);
+  const limits = await Array.fromAsync(store.limits());
+  const [, , models, closed] = limits.map(({ closedUntil }) => closedUntil);
+  const { code, out } = await cli("limits");
+  assertEquals([code, out], [0, [
+    "chats   [31m  1 free of 2 in 3600 s",
+    "chats  42  1 free of 2 in 3600 s",
+    `models  -  0 free of 2 in 3600 s  closed until ${iso(models!)}`,
+    `new  -  closed until ${iso(closed!)}`,
+    "newer  1  unreadable",
+  ]]);
+  assertEquals((await cli("limits", "chats", "--limit", "1")).out, out.slice(0, 1));
+  assertEquals((await cli("limits", "chats", "new")).out, [0, 1, 3].map((i) => out[i]!));
+  const json = (await cli("limits", "--json")).out.map((line) => JSON.parse(line));
+  assertEquals(json, JSON.parse(JSON.stringify(limits)));
+  const missing = await cli("limits", "telegram");
+  assertEquals([missing.code, missing.err], [1, ["There is no limit telegram"]]);
 });
 
 testCli("events schedules tells up to when slots are made", async ({ cli, store }) => {

@@ -67,6 +67,11 @@ testCli("events list and show tell why an event is put off", async ({ cli, store
   await store.release(fourth!, { delayMs: 1, isLimited: true });
   assertEquals(await last(), "waits for a handler that has as many runs as it may");
   await new Promise((resolve) => setTimeout(resolve, 2));
+  const [rated] = await store.claim({ limit: 1, owner: "o", leaseMs: 1_000 });
+  await store.release(rated!, { delayMs: 1, isLimited: true, limit: "github" });
+  const until = new Date((await store.get("d1"))!.dueAt!).toISOString();
+  assertEquals(await last(), `waits for room under the limit github until ${until}`);
+  await new Promise((resolve) => setTimeout(resolve, 2));
   const [fifth] = await store.claim({ limit: 1, owner: "o", leaseMs: 1_000 });
   await store.release(fifth!, { delayMs: 1, reason: "night" });
   assertEquals(await last(), "put off: night");

@@ -413,7 +413,15 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
     issue: { id: 1, labels: [{ name: "bug" }] },
   });
   const paths = [
-    ...["", "deliveries", "deliveries?state=dead", "deliveries?type=none", "acts", "send"],
+    ...[
+      "",
+      "deliveries",
+      "deliveries?state=dead",
+      "deliveries?type=none",
+      "limits",
+      "acts",
+      "send",
+    ],
     ...[
       `delivery?id=${id}`,
       `act?kind=purge&id=${id}`,

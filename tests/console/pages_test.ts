@@ -15,6 +15,7 @@ import {
   storeDone,
   VIEWER,
 } from "./_board.ts";
+import { ask } from "../events/store/_limited.ts";
 import { until } from "./_data.ts";
 import { changeValue, setValue } from "../events/store/kv/_values.ts";
 
@@ -48,7 +49,13 @@ for (
       await using board = await openBoard({ path }, prefix);
       const to = (await board.get("")).headers.get("Location");
       assertEquals(to, `${path.split("/").at(-1)}/`);
-      const titles = { "": "Overview", deliveries: "Deliveries", acts: "Acts", login: "Log in" };
+      const titles = {
+        "": "Overview",
+        deliveries: "Deliveries",
+        limits: "Limits",
+        acts: "Acts",
+        login: "Log in",
+      };
       for (const [name, title] of Object.entries(titles)) {
         assertStringIncludes(await page(board, `/${name}`), `<title>${title} ·`);
       }
@@ -69,7 +76,14 @@ Deno.test("pages link beside themselves only, so that a prefix does not matter",
   await using board = await openBoard();
   const id = await storeDead(board.store, "1");
   for (
-    const path of ["/", "/deliveries", `/delivery?id=${id}`, "/acts", `/act?kind=purge&id=${id}`]
+    const path of [
+      "/",
+      "/deliveries",
+      `/delivery?id=${id}`,
+      "/limits",
+      "/acts",
+      `/act?kind=purge&id=${id}`,
+    ]
   ) {
     for (const [, url] of (await page(board, path)).matchAll(/(?:href|src|action)="([^"]*)"/g)) {
       assertMatch(url!, /^(\.\/|#main|[a-z]+(-[0-9a-f]{12}\.(css|js|svg))?)(\?|$)/, path);
@@ -232,6 +246,51 @@ Deno.test("the page of a delivery says that its handler has put it off", async (
   const html = await page(board, `/delivery?id=${id}`);
   assertMatch(html, /Put off<\/b>.*too early/s);
   assertStringIncludes(html, "First attempt");
+});
+
+Deno.test("the page of a delivery says for which limit it waits, and until when", async () => {
+  for (const hidesPayloads of [false, true]) {
+    await using board = await openBoard({ hidesPayloads });
+    const { id } = await board.store.accept(delivery("1"));
+    const rated = { delayMs: 60_000, isLimited: true, limit: "github" };
+    await board.store.release(await claim(board.store), rated);
+    const iso = new Date((await board.store.get(id))!.dueAt!).toISOString();
+    const pattern = `no room, in .*datetime="${iso}".*for room under the limit <[^>]*>github<`;
+    assertMatch(await page(board, `/delivery?id=${id}`), new RegExp(pattern, "s"));
+  }
+});
+
+Deno.test("the page of limits shows what is free of each, and until when it is closed", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const rows = async () =>
+    [...(await page(board, "/limits")).matchAll(/<tr>(<td.*?)(?=<tr>|<\/tbody>)/gs)]
+      .map(([, row]) => [...row!.matchAll(/<td[^>]*>(.*?)<\/td>/gs)].map(([, cell]) => cell));
+  assertStringIncludes((await rows())[0]![0]!, "No limit is in use");
+  const rule = { limit: 2_000, perMs: 60_000 };
+  await ask(store, rule, { name: "github" });
+  await ask(store, { ...rule, limit: 1 }, { name: "telegram", key: "42" });
+  await store.tokens.of("zulip", "").closeFor(60_000);
+  const found = await Array.fromAsync(store.limits());
+  const iso = new Date(found[2]!.closedUntil!).toISOString();
+  const [github, telegram, zulip] = await rows();
+  const free = found[0]!.free!.toLocaleString("en-US");
+  assertEquals(github, ["github", "", free, "2,000", "1 min", ""]);
+  assertEquals(telegram, ["telegram", "42", "0", "1", "1 min", ""]);
+  assertEquals(zulip!.slice(0, 5), ["zulip", "", "", "", ""]);
+  assertStringIncludes(zulip![5]!, iso);
+  await Promise.all(
+    Array.from({ length: 200 }, (_, i) => store.tokens.of("a", `${i}`).closeFor(60_000)),
+  );
+  assertEquals((await rows()).length, 200);
+  assertStringIncludes(await page(board, "/limits"), "These are the first 200");
+});
+
+Deno.test("the page of limits names what it cannot read", async () => {
+  await using board = await openBoard();
+  await board.store.tokens.of("github", "1").closeFor(60_000);
+  await setValue(board.kv, ["bot", "limit", "github", "1"], { taken: 1 });
+  assertMatch(await page(board, "/limits"), /github<.*>1<.*cannot be read/s);
 });
 
 Deno.test("the page of a delivery says by what its handler was interrupted", async () => {

@@ -12,7 +12,15 @@ import { Sessions, type Tokens } from "../../console/_login.ts";
 import { newActId } from "../../console/_query.ts";
 import { claim, delivery, openBoard, OPERATOR, ORIGIN, storeDead, VIEWER } from "./_board.ts";
 
-const PAGES = ["/", "/deliveries", "/delivery?id=x", "/payload?id=x", "/acts", "/progress?id=x"];
+const PAGES = [
+  "/",
+  "/deliveries",
+  "/delivery?id=x",
+  "/payload?id=x",
+  "/limits",
+  "/acts",
+  "/progress?id=x",
+];
 const HOSTILE = `"><script>alert(1)</script><img src=x onerror=alert(2)>'`;
 
 Deno.test("the console leads who has not logged in to the login", async () => {
@@ -410,7 +418,17 @@ Deno.test("the console reflects no parameter as markup", async () => {
     ...["kind", "of", "next", "substr", "filter", "queues", "refresh", "page", "platform"],
   ];
   for (
-    const page of ["", "deliveries", "delivery", "payload", "acts", "act", "progress", "login"]
+    const page of [
+      "",
+      "deliveries",
+      "delivery",
+      "payload",
+      "limits",
+      "acts",
+      "act",
+      "progress",
+      "login",
+    ]
   ) {
     for (const name of names) {
       const query = new URLSearchParams({ [name]: HOSTILE });
@@ -434,7 +452,12 @@ Deno.test("the console shows names that senders chose as text", async () => {
     ),
   }, new Error(HOSTILE));
   const query = new URLSearchParams({ id });
+  await board.store.tokens.of(HOSTILE, `\u202e${HOSTILE}`).closeFor(60_000);
+  await board.store.accept(delivery("2"));
+  const limited = { delayMs: 60_000, isLimited: true, limit: `\u202e${HOSTILE}` };
+  await board.store.release(await claim(board.store), limited);
   const pages = ["/deliveries", `/delivery?${query}`, `/act?kind=purge&${query}`];
+  pages.push("/limits", "/delivery?id=github:2");
   for (const page of pages) {
     const html = await (await board.get(page, { Cookie })).text();
     assertStringIncludes(html, "alert(1)");

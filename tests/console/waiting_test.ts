@@ -23,6 +23,8 @@ Deno.test("an open event says what it waits for", async () => {
   await store.retry(await claimed(board, "retried"), HOUR, new Error("busy"));
   await store.release(await claimed(board, "off"), { delayMs: HOUR, reason: "night" });
   await store.release(await claimed(board, "limited"), { delayMs: HOUR, isLimited: true });
+  const rated = { delayMs: HOUR, isLimited: true, limit: "github" };
+  await store.release(await claimed(board, "rated"), rated);
   await store.park(await claimed(board, "asking"), { name: "approval", timeoutMs: HOUR });
   await claimed(board, "runs");
   await store.cancel((await claimed(board, "stopped")).record.id);
@@ -36,6 +38,7 @@ Deno.test("an open event says what it waits for", async () => {
     ["github:retried", -90_000, "due for 1 min 30 s"],
     ["github:off", 90_000, "put off, in 1 min 30 s"],
     ["github:limited", 90_000, "handler busy, in 1 min 30 s"],
+    ["github:rated", 90_000, "no room, in 1 min 30 s"],
     ["github:limited", -90_000, "due for 1 min 30 s"],
     ["github:asking", 90_000, "1 min 30 s at most"],
     ["github:asking", -1, "its time is over"],

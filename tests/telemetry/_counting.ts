@@ -7,6 +7,7 @@ for (let i = 1; i < 100; i++) {
   telemetry.countStep!({ is: "emitted", source: `s${i}`, type: "item" });
 }
 telemetry.countStep!({ is: "wait_ended", platform: "forge", outcome: "early" });
+telemetry.countStep!({ is: "limited", limit: "github", outcome: "put_off" });
 telemetry.countStep!({ is: "slots", schedule: "digest", outcome: "left_out", count: 2 });
 telemetry.countStep!({ is: "payloads_dropped", reason: "size", count: 4 });
 telemetry.countStep!({ is: "checked", unreadable: 3 });

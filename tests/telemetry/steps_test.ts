@@ -96,6 +96,30 @@ Deno.test("the ends of waits are counted", async () => {
   assertEquals(steps, [ended("woken"), ended("early"), ended("timed_out")]);
 });
 
+Deno.test("waits for room under a limit are counted by its name, and calls with room not", async () => {
+  await using sut = await memoryStore();
+  const { store } = sut;
+  const steps = await counted(sut, async (id, { take }) => {
+    if (id === "d1") {
+      for (const closedMs of [0, 200]) {
+        await take.later("quick", { untilMs: Date.now() + closedMs });
+        await take("quick", { limit: 10, perMs: 60_000 });
+      }
+    } else await take("slow", { key: "Ada", limit: 1, perMs: 3_600_000 });
+  }, async () => {
+    for (const id of ["d1", "d2"]) {
+      await store.accept(delivery(id));
+      await reach(store, id, "done");
+    }
+    await store.accept(delivery("d3"));
+    await until(async () => (await store.get("d3"))?.putOff !== undefined);
+  });
+  assertEquals(steps, [
+    { is: "limited", limit: "quick", outcome: "waited" },
+    { is: "limited", limit: "slow", outcome: "put_off" },
+  ]);
+});
+
 Deno.test("payloads that are dropped are counted, with the reason", async () => {
   const steps: CountedStep[] = [];
   for (const keepPayloads of [{ forMs: 60_000, maxBytes: 10 }, { forMs: 1, maxBytes: 1_000 }]) {
@@ -223,6 +247,8 @@ testWith(
       assertEquals(total("events.emitted", { "edge_base.event.source": "_OTHER" }), 50);
       const wait = { "messaging.destination.name": "forge", "edge_base.wait.outcome": "early" };
       assertEquals(total("waits", wait), 1);
+      const limited = { "edge_base.limit.name": "github", "edge_base.limit.outcome": "put_off" };
+      assertEquals(total("limit.waits", limited), 1);
       const slot = { "edge_base.schedule.name": "digest", "edge_base.slot.outcome": "left_out" };
       assertEquals(total("schedule.slots", slot), 2);
       assertEquals(total("kept_payloads.dropped", { "edge_base.drop.reason": "size" }), 4);

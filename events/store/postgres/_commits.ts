@@ -44,6 +44,9 @@ const MAX_TRIES = 20;
  */
 const [WAITED_MS, LATE_MS] = [50, 1_000] as const;
 
+/** Longest time that the effects of an event take, in milliseconds: those that never end would keep their connection. */
+const EFFECTS_MS = 30_000;
+
 /** A change, and the version of what it writes. */
 interface Making {
   readonly change: Change;
@@ -276,7 +279,7 @@ export class Commits {
     effects: (tx: PostgresTx) => unknown,
   ): Promise<Applied> {
     return await this.#inTransaction(async (tx) => {
-      await effects(tx);
+      await inTime(effects(tx));
       return change;
     }, change);
   }
@@ -487,4 +490,18 @@ function isOfHandler(error: unknown): boolean {
   if (error instanceof LostTransactionError) return isTooLong(error);
   const code = sqlStateOf(error);
   return code !== undefined && /^(?:2[0-9]|4[024]|P0)/.test(code);
+}
+
+/** Waits for the effects of an event, but not for ever. */
+async function inTime(effects: unknown): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    const error = new Error(`What settleWith() does has not ended within ${EFFECTS_MS / 1_000} s`);
+    timer = setTimeout(reject, EFFECTS_MS, error);
+  });
+  try {
+    await Promise.race([effects, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -32,6 +32,7 @@ export class LimitedService {
 /** Options of {@linkcode ask}. */
 interface AskOptions {
   readonly name?: string;
+  readonly key?: string;
   readonly waitMs?: number;
 }
 
@@ -39,9 +40,9 @@ interface AskOptions {
 export function ask(
   { tokens }: Pick<EventStore, "tokens">,
   rule: TokenRule,
-  { name = "service", waitMs = 0 }: AskOptions = {},
+  { name = "service", key = "", waitMs = 0 }: AskOptions = {},
 ): Promise<number | undefined> {
-  const bucket = tokens.of(name, "");
+  const bucket = tokens.of(name, key);
   if (bucket.takeNow(1) !== undefined) return Promise.resolve(undefined);
   return new Promise((resolve, reject) => {
     const use = () => {

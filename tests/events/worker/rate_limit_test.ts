@@ -68,8 +68,8 @@ testStoreOnce(
         during(stores[1]!, handler, options, async () => {
           for (const i of [0, 1]) await accept(stores[i]!, "push", `a${i}`, `b${i}`, `c${i}`);
           const delays = [];
-          for (const { attempt, attempts, putOff, delayMs } of await waiting(store, 4)) {
-            assertEquals([attempt, attempts, putOff], [0, [], undefined]);
+          for (const { attempt, attempts, putOff, limitedBy, delayMs } of await waiting(store, 4)) {
+            assertEquals([attempt, attempts, putOff, limitedBy], [0, [], undefined, "service"]);
             delays.push(delayMs!);
           }
           delays.sort((a, b) => a - b);

@@ -38,7 +38,7 @@ testStore("events of a key that come in quick succession are leased together", a
   await acceptAll(store, ["a", "b", "c"], { quietMs: 500 });
   assertEquals(await claimAll(store), []);
   const lease = await claimBatch(store, "a", "b", "c");
-  assertEquals(lease.record.batch, { last: 2, events: 3 });
+  assertEquals(lease.record.batch?.events, 3);
   assertEquals(await claimAll(store), []);
   assert(await store.complete(lease));
   for (const id of ["b", "c"]) {

@@ -40,7 +40,7 @@ testStoreInOneProcess(
     await store.wake("early", 1);
     const restore = await damages.spoil("event", "d1");
     await damages.spoil("name", "early");
-    await damages.spoilState("s");
+    await damages.spoilCell("state", "", "s");
     const found = await check(store);
     const kinds = found.map((finding) => "kind" in finding ? finding.kind : finding.is);
     assertEquals(kinds.toSorted(), ["event", "name", "state"]);

@@ -224,7 +224,7 @@ testStoreOnce(
   async (sut) => {
     await storeEntries(sut);
     await (await sut.store.state("broken")).set(1);
-    await sut.damages.spoilState("broken");
+    await sut.damages.spoilCell("state", "", "broken");
     const left: string[] = [];
     const lines = exportEvents(sut.store, {}, { onLeftOut: ({ id }) => left.push(id) });
     assertEquals((await Array.fromAsync(lines)).length, 4);

@@ -62,8 +62,8 @@ testStore(
   "states() names what it cannot read, which can be deleted",
   async ({ damages, store }) => {
     await set(store, [["", "a"], ["first", "b"]]);
-    await damages.spoilState("a");
-    await damages.spoilState("b", "first");
+    await damages.spoilCell("state", "", "a");
+    await damages.spoilCell("state", "first", "b");
     const states = await Array.fromAsync(store.states());
     assertEquals(
       states.map(({ key, isUnreadable, value }) => [key, isUnreadable, value]),

@@ -155,7 +155,7 @@ testStore(
     assert(await store.park(lease, wait));
     const again = await claimOne(store);
     const { id, group, attempt } = again.record;
-    assertEquals([id, group?.position, attempt, resultOf(again.record)], ["d1", 0, 1, ["1"]]);
+    assertEquals([id, group?.key, attempt, resultOf(again.record)], ["d1", "repo", 1, ["1"]]);
     assert(await store.complete(again));
     assert(await store.complete(await claimOne(store)));
     await assertTidy({ place });
@@ -174,7 +174,7 @@ testStore(
     await store.wake(NAME, 1);
     assertEquals(await claimAll(store), []);
     const { state, group, dueAt, woken } = await recordOf(store);
-    assertEquals([state, group?.position, dueAt, woken?.length], ["queued", 3, null, 1]);
+    assertEquals([state, group?.key, dueAt, woken?.length], ["queued", "repo", null, 1]);
     const order = [];
     for (let lease = second; lease; lease = (await claimAll(store))[0]!) {
       order.push(lease.record.id);
@@ -192,7 +192,7 @@ testStore(
     assertEquals((await place.contents()).positions, 0);
     await store.wake(NAME);
     const lease = await claimOne(store);
-    assertEquals(lease.record.group, { key: "repo", position: 0 });
+    assertEquals(lease.record.group?.key, "repo");
     assertEquals(resultOf(lease.record), [undefined]);
   },
 );

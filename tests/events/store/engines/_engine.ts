@@ -128,8 +128,8 @@ export interface Damages {
    * version had written it. Returns what undoes it.
    */
   spoil(what: "event" | "name" | "document", id: string): Promise<() => Promise<void>>;
-  /** Makes a state unreadable. */
-  spoilState(key: string, intake?: string): Promise<void>;
+  /** Makes a cell unreadable. */
+  spoilCell(...key: [kind: string, ...rest: string[]]): Promise<void>;
   /** Loses the record of an event, a part of its payload, or what is noted of a name. */
   lose(what: "event" | "payload" | "name", id: string): Promise<void>;
   /** Makes an event due that was put off because it could not be read. */

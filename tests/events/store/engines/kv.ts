@@ -176,8 +176,8 @@ function damagesIn({ kv }: KvPlace): Damages {
       if (what === "name") return await setNewer(kv, ["events", "waiter", id]);
       return await setNewer(kv, (await keysOf(kv, "content"))[0]!);
     },
-    async spoilState(key, intake = "") {
-      await setNewer(kv, ["events", "state", intake, key]);
+    async spoilCell(...key) {
+      await setNewer(kv, ["events", ...key]);
     },
     async lose(what, id) {
       if (what === "name") return await kv.delete(["events", "waiter", id]);

@@ -289,10 +289,10 @@ function damagesIn({ address }: PostgresPlace): Damages {
       await put(new Uint8Array([255, 0]));
       return () => put(row!.value);
     },
-    spoilState(key, intake = "") {
+    spoilCell(...key) {
       return run(
         "update @cell set value = $1 where key = $2",
-        ...[encoder.encode("{"), encodeCellKey(["state", intake, key])],
+        ...[encoder.encode("{"), encodeCellKey(key)],
       );
     },
     async lose(what, id) {

@@ -218,9 +218,9 @@ function damagesIn({ path }: SqlitePlace): Damages {
       if (table === "cell") put("{");
       return Promise.resolve(() => Promise.resolve(put(String(row.value))));
     },
-    spoilState(key, intake = "") {
+    spoilCell(...key) {
       const sql = "update cell set value = '{' where key = ?";
-      return Promise.resolve(run(sql, encodeCellKey(["state", intake, key])));
+      return Promise.resolve(run(sql, encodeCellKey(key)));
     },
     lose(what, id) {
       if (what === "event") run("delete from event where id = ?", id);

@@ -97,11 +97,17 @@ function joiningPut(id: string, fields?: Partial<EventRecord>): Put {
   };
 }
 
-async function membersOf({ engine, kv }: Opened) {
+/** Reads the group, with positions counted from that of an event. */
+async function membersOf({ engine, kv }: Opened, first?: Stored) {
   const size = await groupSize(kv, "g");
   const { next, members } = await engine.group("g", { from: 0, limit: 100 });
-  const ids = members.map(({ position, event }) => `${position} ${event?.record?.id}`);
-  return { next, size, ids };
+  const from = positionOf(first);
+  const ids = members.map(({ position, event }) => `${position - from} ${event?.record?.id}`);
+  return { next: next === 0 ? 0 : next - from, size, ids };
+}
+
+function positionOf(event: Stored | undefined): number {
+  return event?.record.group?.position ?? 0;
 }
 
 /** Makes an engine whose KV takes few checks, and whether it has taken commits meanwhile. */
@@ -472,7 +478,7 @@ Deno.test("many events are put by one change", async () => {
 Deno.test("events join the end of a group, of which the first one is due", async () => {
   using opened = await openEngine();
   const [first, second] = await joinGroup(opened, ["a", "b"]);
-  assertEquals(await membersOf(opened), { next: 2, size: 2, ids: ["0 a", "1 b"] });
+  assertEquals(await membersOf(opened, first), { next: 2, size: 2, ids: ["0 a", "1 b"] });
   assertEquals([first!.record.dueAt === null, second!.record.dueAt], [false, null]);
   assertEquals((await readDue(opened)).map(({ id }) => id), ["a"]);
   const [b] = await opened.engine.get(["b"]);
@@ -481,13 +487,13 @@ Deno.test("events join the end of a group, of which the first one is due", async
 
 Deno.test("events that join at the same time share commits, and one whose id is known is refused", async () => {
   using opened = await openEngine();
-  await joinGroup(opened, ["a"]);
+  const [first] = await joinGroup(opened, ["a"]);
   const applied = await Promise.all(
     ["b", "a", "c"].map((id) => opened.engine.apply({ puts: [joiningPut(id)], urgency: "intake" })),
   );
   const versions = applied.map((each) => each.ok ? each.version : each.found?.record?.id);
   assertEquals(versions, [versions[0], "a", versions[0]]);
-  assertEquals(await membersOf(opened), { next: 3, size: 3, ids: ["0 a", "1 b", "2 c"] });
+  assertEquals(await membersOf(opened, first), { next: 3, size: 3, ids: ["0 a", "1 b", "2 c"] });
 });
 
 Deno.test("what stands beside an event that joins is in the same commit, or refuses it", async () => {
@@ -527,7 +533,7 @@ Deno.test("the next event of a group is due once the first one has left it", asy
   assert(settled.ok);
   assertEquals(settled.head?.record.id, "b");
   assertEquals((await readDue(opened)).map(({ id }) => id), ["b"]);
-  assertEquals((await membersOf(opened)).ids, ["1 b", "2 c"]);
+  assertEquals((await membersOf(opened, first)).ids, ["1 b", "2 c"]);
 });
 
 Deno.test("the next event of a group is leased by the change that makes it due", async () => {
@@ -547,7 +553,7 @@ Deno.test("an event that is not the first one leaves its group as well, and one 
   const [first, second, third] = await joinGroup(opened, ["a", "b", "c"]);
   assert((await change(opened, second!, (record, now) => buried(record, "no", now))).ok);
   assert((await change(opened, first!, null)).ok);
-  assertEquals(await membersOf(opened), { next: 3, size: 1, ids: ["2 c"] });
+  assertEquals(await membersOf(opened, first), { next: 3, size: 1, ids: ["2 c"] });
   assertEquals((await readDue(opened)).map(({ id }) => id), [third!.record.id]);
 });
 
@@ -559,7 +565,7 @@ Deno.test("members of a batch leave their group together with the first event", 
   ): Put[] => [{ ...newPut(`report ${id}`), before: { id: `report ${id}`, must: "free" } }];
   const now = Date.now();
   const leave = {
-    ...{ through: 2, head: movedUp },
+    ...{ through: positionOf(first) + 2, head: movedUp },
     member: (record: EventRecord) => ({
       after: settledWith(record, completed(first!.record, now)),
       puts: puts(record.id),
@@ -572,7 +578,7 @@ Deno.test("members of a batch leave their group together with the first event", 
   const states = (await opened.engine.get(["a", "b", "c", "d", "report b", "report c"]))
     .map((event) => event!.record!.state);
   assertEquals(states, ["done", "done", "done", "queued", "queued", "queued"]);
-  assertEquals(await membersOf(opened), { next: 4, size: 1, ids: ["3 d"] });
+  assertEquals(await membersOf(opened, first), { next: 4, size: 1, ids: ["3 d"] });
   assertEquals((await keysIn(opened)).filter((key) => /^payload/.test(key)).length, 1);
 });
 
@@ -582,7 +588,7 @@ Deno.test("members that do not fit one commit leave their group in commits ahead
   const [first] = await joinGroup(opened, ids);
   const dead = { ...buried(first!.record, "no", Date.now()), progress: ["x".repeat(30_000)] };
   const member = (record: EventRecord) => ({ after: settledWith(record, dead) });
-  const leave = { through: 39, member, head: movedUp };
+  const leave = { through: positionOf(first) + 39, member, head: movedUp };
   const settled = await change(opened, first!, () => dead, { leave });
   assert(settled.ok);
   assertEquals(await membersOf(opened), { next: 0, size: 0, ids: [] });
@@ -600,7 +606,7 @@ Deno.test("nothing leaves a group ahead if the first event has another version",
   const dead = { ...buried(first!.record, "no", Date.now()), progress: ["x".repeat(30_000)] };
   const member = (record: EventRecord) => ({ after: settledWith(record, dead) });
   const refused = await change(opened, first!, () => dead, {
-    leave: { through: 39, member, head: movedUp },
+    leave: { through: positionOf(first) + 39, member, head: movedUp },
   });
   assertEquals(refused.ok || [refused.why, refused.found?.record?.requestId], ["event", "other"]);
   assertEquals((await membersOf(opened)).size, 40);

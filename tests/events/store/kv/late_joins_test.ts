@@ -42,7 +42,7 @@ testInMemory(
     await changeValue(kv, key, { delayMs: 0 });
     await changeValue(kv, due!, { delayMs: 0 });
     assertEquals(await repairTimes(store), 1);
-    assertEquals((await claimOne(store)).record.group, { key: "repo", position: 0 });
+    assertEquals((await claimOne(store)).record.group?.key, "repo");
   },
 );
 
@@ -63,6 +63,6 @@ Deno.test("an event that joins later is tried again if its group changes meanwhi
   });
   const store = await openEventStore(slow, { notifier: "watch" });
   assertEquals(await claimAll(store), []);
-  assertEquals((await recordOf(store, "reminder")).group, { key: "repo", position: 1 });
+  assertEquals((await recordOf(store, "reminder")).group?.key, "repo");
   assertEquals(await drain(store), ["push", "reminder"]);
 });

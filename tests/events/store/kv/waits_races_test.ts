@@ -63,7 +63,7 @@ for (const key of [undefined, "repo"]) {
     await store.accept(delivery("d1", "{}", key));
     assert(await other.park(await claimOne(store), wait));
     const { state, attempt, group } = (await store.get("d1"))!;
-    assertEquals([state, attempt, group?.position], ["queued", 0, key && 0]);
+    assertEquals([state, attempt, group?.key], ["queued", 0, key]);
     assertEquals(await resultOf(store), ["1"]);
     assertEquals(await keysOf(sut.kv, "waiter"), []);
   });

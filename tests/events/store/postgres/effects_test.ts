@@ -214,6 +214,20 @@ LONG("transactions that wait for each other's connections are given up", async (
   await store.transact((tx) => tx.query("select 1"));
 });
 
+LONG(
+  "effects that never end fail their attempt, and give their connection back",
+  async ({ store }) => {
+    for (const id of ["d1", "d2"]) await store.accept(delivery(id));
+    const effects = () => new Promise(() => {});
+    const failing = (await claimAll(store)).map((each) => store.complete(each, { effects }));
+    const reasons = (await Promise.allSettled(failing)).map((each) =>
+      each.status === "rejected" && each.reason.message
+    );
+    assertEquals(reasons, Array(2).fill("What settleWith() does has not ended within 30 s"));
+    await store.transact((tx) => tx.query("select 1"));
+  },
+);
+
 testPostgres("transact() awaits its function", async (sut) => {
   const { store } = sut;
   const id = await store.transact(async (tx, { emit }) => {

@@ -1,0 +1,36 @@
+import type { ListedLimit } from "../events/store/mod.ts";
+import { duration, type Html, number, shown, time } from "./_format.ts";
+import { live, type Page, table, tag, td, type Visit } from "./_layout.ts";
+
+/** Most limits that are shown: there may be one for each chat. */
+const MAX_LIMITS = 200;
+
+/** Answers with the limits of services, and what is free of each. */
+export async function limits({ data }: Visit): Promise<Page> {
+  const found = await data.limits(MAX_LIMITS + 1);
+  const columns = { name: "", key: "", free: "num", of: "num", in: "num", "closed until": "" };
+  const body = live(
+    "rest",
+    tag("div.head", tag("h1", "Limits of services")),
+    table("Limits", columns, found.slice(0, MAX_LIMITS).map(cellsOf), {
+      empty: "No limit is in use. They are those that take() and rate name.",
+    }),
+    found.length > MAX_LIMITS &&
+      tag("p.dim", `These are the first ${MAX_LIMITS}: events limits of the tool shows all.`),
+  );
+  return { title: "Limits", at: "limits", body, isLive: true };
+}
+
+function cellsOf(
+  { name, key, limit, perMs, free, closedUntil, isUnreadable }: ListedLimit,
+): Html[] {
+  const names = [td(shown(name), "mono"), td(shown(key, 300), "mono")];
+  if (isUnreadable) return [...names, td("cannot be read", "dim", 4)];
+  return [
+    ...names,
+    td(free !== undefined && number(free), free === 0 ? "num error" : "num"),
+    td(limit !== undefined && number(limit), "num"),
+    td(perMs !== undefined && duration(perMs), "num"),
+    td(closedUntil !== undefined && time(closedUntil)),
+  ];
+}
