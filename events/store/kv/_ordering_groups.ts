@@ -42,6 +42,12 @@ import { encodeValue } from "./value_codec.ts";
 /** The number of positions in a row that are passed over at a time: a commit has limits. */
 const MAX_PASSED_OVER = 50;
 
+/**
+ * The number of checks of a commit that moves several events up, each with one: a remote KV takes 10. One is left for its
+ * mark, and one for the group.
+ */
+const MAX_CHECKS = 8;
+
 /** The number of positions read at a time, for all of them and for the next one. */
 const [ALL, NEXT] = [500, 2];
 
@@ -145,7 +151,9 @@ export async function holdGroup(parts: StoreParts, key: string): Promise<void> {
  * @returns The group.
  */
 export async function withPlaces(parts: StoreParts, group: Group): Promise<Group> {
-  if (group.places || group.size === 0) return group;
+  if (group.places) return group;
+  // Others may join in the same commit before it.
+  if (group.size === 0) return { ...group, places: { count: 1, taken: 0, end: group.next } };
   const { value: first } = await placesIn(parts, group.key, NEXT).next();
   const taken = first ? 1 : 0;
   return { ...group, places: { count: 1, taken, end: 1 + positionOf(first) } };
@@ -163,8 +171,8 @@ export function placeFor(
   count: number,
 ): [Places | undefined, boolean] {
   if (!places && count === 1) return [undefined, size === 0];
-  const { taken, end } = places ?? { taken: 0, end: next };
-  const hasPlace = size === 0 || (taken === size && taken < count);
+  const { taken, end } = places!;
+  const hasPlace = taken === size && taken < count;
   return [hasPlace ? { count, taken: taken + 1, end: next + 1 } : { count, taken, end }, hasPlace];
 }
 
@@ -226,7 +234,8 @@ export async function leaveGroup(
 }
 
 /**
- * Has an event leave a group with several places, and moves as many up as there are places then.
+ * Has an event leave a group with several places, and moves as many up as there are places then. Those that do not fit the
+ * commit are moved up when the next one leaves.
  *
  * @returns The number of events that leave with it and of positions passed over, and the places then.
  */
@@ -257,7 +266,7 @@ async function isFirstAt(parts: StoreParts, key: string, position: number): Prom
 }
 
 /**
- * Moves the first events up that wait, as long as there are places.
+ * Moves the first events up that wait, as long as there are places, and the commit has room.
  *
  * @param parts The store.
  * @param write The write.
@@ -273,10 +282,13 @@ async function fillPlaces(
   { count, taken, end }: Places,
   { onNext, position }: { readonly onNext?: Leaving["onNext"]; readonly position?: number },
 ): Promise<[passedOver: number, places: Places]> {
+  // Effects may have checks of their own.
+  const room = write.effects ? 1 : Math.max(1, MAX_CHECKS - write.checks.length);
+  const most = Math.min(count, taken + room);
   let passedOver = 0;
   let isFurther = false;
   for await (const place of waiting) {
-    if (taken >= count) break;
+    if (taken >= most) break;
     if (positionOf(place) === position) continue;
     const onMoved: Leaving["onNext"] | undefined = onNext && ((record, now) => {
       const next = onNext(record, now, { isFirst: taken === 0, isFurther });
@@ -443,8 +455,9 @@ async function repairPlaces(
   if (!places) return [await moveFirstUp(parts, write, positions), undefined];
   const holders = positions.filter((place) => positionOf(place) < places.end).length;
   const meant = chain(positions, none());
-  // Whether those behind them may be handled beside them, only the next one that leaves can say.
-  const count = Math.max(1, holders);
+  // Whether those behind them may be handled beside them, only the next one that leaves can say. If the record was lost and
+  // made anew, all seem to have a place.
+  const count = Math.max(1, Math.min(holders, places.count));
   const [passedOver, left] = await fillPlaces(parts, write, meant, { count, taken: 0, end: 0 }, {});
   return [passedOver, { ...left, count: places.count }];
 }

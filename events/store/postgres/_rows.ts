@@ -128,20 +128,27 @@ export function insertedValues(
   ];
 }
 
-/** Changes events whose rows are locked, by their numbers. The payload in a row goes if it is among the second ones. */
+/**
+ * Changes events, by their numbers: those whose rows are locked, and others if they have the versions that they must have.
+ * The payload in a row goes if it is among the second ones.
+ */
 export const UPDATE_EVENTS = `update @event as known
   set ${ALL.map(([name]) => `${name} = changed.${name}`)},
     body = case when known.seq = any($2::float8[]) then null else known.body end
-  from unnest($1::float8[], ${unnest(ALL, 3)}) as changed (seq, ${ALL.map(nameOf)})
-  where known.seq = changed.seq::bigint`;
+  from unnest($1::float8[], $3::text[], ${unnest(ALL, 4)}) as changed (seq, expected, ${
+  ALL.map(nameOf)
+})
+  where known.seq = changed.seq::bigint and known.version = coalesce(changed.expected, known.version)`;
 
 /** Values of {@linkcode UPDATE_EVENTS}. */
 export function updatedValues(
   rows: readonly (EventWrite & { readonly seq: number })[],
   withoutBody: readonly number[],
+  expected: ReadonlyMap<number, Version>,
 ): Bytes[] {
   return [
     ...[numberArray(rows.map(({ seq }) => seq)), numberArray(withoutBody)],
+    textArray(rows.map(({ seq }) => expected.get(seq) ?? null)),
     ...ALL.map(([, , values]) => values(rows)),
   ];
 }

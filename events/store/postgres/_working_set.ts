@@ -84,6 +84,8 @@ export class WorkingSet implements ChangeRows<SetEvent> {
   readonly #lost: ReadonlySet<string>;
   readonly #events = new Map<string, SetEvent | null>();
   readonly #groups = new Map<string, SetGroup>();
+  /** Versions of the events that are not locked, by the numbers of their rows. */
+  readonly #unlocked = new Map<number, Version>();
   /** Versions of the cells that are there. */
   readonly #cells = new Map<string, Version>();
   readonly #payloads = new Set<string>();
@@ -333,7 +335,7 @@ export class WorkingSet implements ChangeRows<SetEvent> {
     }
     if (single!.size > 0) await this.#readMembers(db, single!, lock);
     // Their holders change those that have a place, and wait for the group only when they leave it: to lock them after
-    // the group would be a deadlock. Those that wait do not change without the group.
+    // the group would be a deadlock. Of those that wait somebody may change the steps meanwhile.
     if (several!.size > 0) await this.#readMembers(db, several!, "");
   }
 
@@ -358,6 +360,7 @@ export class WorkingSet implements ChangeRows<SetEvent> {
     for (const row of rows) {
       const read = setEventOf(row);
       const event = this.#events.get(read.id) ?? read;
+      if (event === read && lock === "") this.#unlocked.set(row.seq, row.version);
       this.#events.set(event.id, event);
       this.#groups.get(event.group_key!)!.members.push(event);
     }
@@ -389,7 +392,7 @@ export class WorkingSet implements ChangeRows<SetEvent> {
    * Writes all that has changed.
    *
    * @param db The transaction.
-   * @throws {AgainError} If somebody else has stored an id, or deleted an upload, meanwhile.
+   * @throws {AgainError} If somebody else has stored an id, changed an event, or deleted an upload, meanwhile.
    */
   async write(db: Session): Promise<void> {
     await this.#writePayloads(db);
@@ -445,7 +448,10 @@ export class WorkingSet implements ChangeRows<SetEvent> {
         if (body) bodies.push([seq, body]);
       }
     }
-    if (updated.length > 0) await db.run(UPDATE_EVENTS, ...updatedValues(updated, withoutBody));
+    if (updated.length > 0) {
+      const values = updatedValues(updated, withoutBody, this.#unlocked);
+      if (await db.run(UPDATE_EVENTS, ...values) < updated.length) throw new AgainError();
+    }
     if (bodies.length > 0) await this.#writeBodies(db, bodies);
     if (moved.length > 0) await this.#writeMoved(db, moved);
     if (inserted.length === 0) return;

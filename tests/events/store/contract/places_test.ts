@@ -179,6 +179,40 @@ testStore("more places count from the next end of an event on", async (sut) => {
   assertEquals(namesOf(await begin(store)), ["e2"]);
 });
 
+testStoreOnce("events of a key that come at once may say different numbers", async (sut) => {
+  const { store } = sut;
+  await Promise.all([
+    ...["d0", "d1"].map((id) => accept(store, undefined, id)),
+    ...["e0", "e1", "e2"].map((id) => accept(store, 2, id)),
+  ]);
+  const first = await claimOne(store);
+  assertEquals(first.record.id, "d0");
+  assert(await store.complete(first));
+  const running = await begin(store);
+  assertEquals(namesOf(running), ["d1", "e0"]);
+  for (const lease of running.values()) assert(await store.complete(lease));
+  assertEquals(await drain(store), ["e1", "e2"]);
+  await assertNothingWaits(sut);
+});
+
+testStoreOnce("a hundred places that come at once are filled, and nothing is left", async (sut) => {
+  const { store } = sut;
+  await accept(store, undefined, "d0", "d1");
+  const first = await claimOne(store);
+  await Promise.all(many(150).map((id) => accept(store, 100, `e${id}`)));
+  assert(await store.complete(first));
+  let [ended, most] = [0, 0];
+  const running: Lease[] = [];
+  while (running.push(...await claimAll(store)) > 0) {
+    most = Math.max(most, running.length);
+    const some = running.splice(0, 10);
+    const are = await Promise.all(some.map((lease) => store.complete(lease)));
+    ended += are.filter(Boolean).length;
+  }
+  assertEquals([ended, most], [151, 100]);
+  await assertNothingWaits(sut);
+});
+
 testStore("fewer places count as soon as an event says so, and nothing is left", async (sut) => {
   const { store } = sut;
   await accept(store, 3, ...many(5));

@@ -1,8 +1,10 @@
 /** Ordering groups with several places, of which something is lost in the KV. */
 import { assert, assertEquals } from "@std/assert";
-import type { EventStore } from "../../../../events/mod.ts";
-import { claimAll, delivery, drain, idsOf } from "../_events.ts";
+import type { CommitEffects, EventStore } from "../../../../events/mod.ts";
+import type { KvCommit } from "../../../../events/store/kv/_kv_guard.ts";
+import { claimAll, delivery, drain, idsOf, later } from "../_events.ts";
 import { repairGroups } from "../_tidying.ts";
+import { limitChecks } from "./_commits.ts";
 import { assertNothingWaits, countReads, keysOf } from "./_keys.ts";
 import { withLoggedStore } from "./_stores.ts";
 
@@ -37,6 +39,41 @@ Deno.test("a group whose record is lost goes on, one event at a time at first", 
     await assertNothingWaits(kv);
     assertEquals(new Set(messages), new Set([MENDED]));
   }));
+
+Deno.test("an event that joins a group whose record is lost gives no place to all others", () =>
+  withLoggedStore(async ({ kv, store }) => {
+    const ids = await accept(store, 110, 3);
+    const running = await claimAll(store);
+    await kv.delete(GROUP);
+    // Positions begin at the time again: by then it is behind those that were given.
+    await later(ids.length);
+    await store.accept({ ...delivery("late", "{}", "key"), places: 3 });
+    assertEquals(await repairGroups(store), 1);
+    running.push(...await claimAll(store));
+    assertEquals(idsOf(running), ["d0", "d1", "d2", "late"]);
+    for (const lease of running) assert(await store.complete(lease));
+    assertEquals((await drain(store)).toSorted(), ids.slice(3).toSorted());
+    await assertNothingWaits(kv);
+  }));
+
+for (const ownChecks of [0, 3]) {
+  Deno.test(`places are filled over a KV that takes few checks, ${ownChecks} of effects`, () =>
+    withLoggedStore(async ({ kv, store }) => {
+      await accept(store, 2);
+      const [first] = await claimAll(store);
+      for (let i = 0; i < 20; i++) {
+        await store.accept({ ...delivery(`e${i}`, "{}", "key"), places: 20 });
+      }
+      limitChecks(kv, 10);
+      const own = Array.from({ length: ownChecks }, (_, i) => ["own", i]);
+      const effects: CommitEffects<KvCommit> | undefined = ownChecks === 0
+        ? undefined
+        : (tx) => own.forEach((key) => tx.check({ key, versionstamp: null }));
+      assert(await store.complete(first!, { effects }));
+      assertEquals((await drain(store)).length, 21);
+      await assertNothingWaits(kv);
+    }));
+}
 
 for (const lost of [0, 1, 2, 3]) {
   Deno.test(`a group that has lost its position ${lost} goes on`, () =>
