@@ -4,6 +4,12 @@
  * @module
  */
 
+/** Latest time of a date, milliseconds since the epoch. */
+const LAST_TIME = 8.64e15;
+
+/** Names of the headers that are read. */
+const NAMES = ["retry-after", "date", "x-ratelimit-remaining", "x-ratelimit-reset"];
+
 /**
  * Answer of a service, or the error that a client makes of it.
  *
@@ -43,24 +49,33 @@ export interface LimitedAnswer {
  * @category Flows
  */
 export function retryAtOf(answer: LimitedAnswer, now: number = Date.now()): number | undefined {
+  const afterMs = afterMsOf(answer, now);
+  // `take.later` refuses what no date can be, and a service may send anything.
+  return afterMs === undefined ? undefined : Math.min(LAST_TIME, now + Math.max(0, afterMs));
+}
+
+/** Reads for how long the service wants no more calls, in milliseconds; undefined if it does not say. */
+function afterMsOf(answer: LimitedAnswer, now: number): number | undefined {
   const { status = 429, parameters } = answer;
   const seconds = parameters?.retry_after;
-  if (typeof seconds === "number") return now + 1_000 * seconds;
+  if (typeof seconds === "number" && !Number.isNaN(seconds)) return 1_000 * seconds;
   const headers = headersOf(answer);
   const serverNow = dateOf(headers) ?? now;
   const afterMs = status < 400 ? undefined : retryAfterOf(headers, serverNow);
-  if (afterMs !== undefined) return now + afterMs;
+  if (afterMs !== undefined) return afterMs;
   const reset = headers.get("x-ratelimit-reset")?.trim() ?? "";
   if (headers.get("x-ratelimit-remaining")?.trim() !== "0" || !/^\d+$/.test(reset)) {
     return undefined;
   }
-  return now + Math.max(0, 1_000 * Number(reset) - serverNow);
+  return 1_000 * Number(reset) - serverNow;
 }
 
 function headersOf({ headers, response }: LimitedAnswer): Headers {
   const given = headers ?? response?.headers ?? {};
   if (given instanceof Headers) return given;
-  const known = Object.entries(given).filter(([, value]) => value !== undefined);
+  // Others may have names that `Headers` refuses, such as `:status` of HTTP/2.
+  const known = Object.entries(given)
+    .filter(([name, value]) => value !== undefined && NAMES.includes(name.toLowerCase()));
   return new Headers(known.map(([name, value]) => [name, String(value)]));
 }
 
@@ -74,7 +89,8 @@ function headersOf({ headers, response }: LimitedAnswer): Headers {
 export function retryAfterOf(headers: Headers, now: number): number | undefined {
   const text = headers.get("Retry-After")?.trim();
   if (!text) return undefined;
-  const ms = /^\d+$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now;
+  // Some services send a fraction, which `Date.parse` takes for a day.
+  const ms = /^\d+(?:\.\d+)?$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now;
   return Number.isNaN(ms) ? undefined : Math.max(0, ms);
 }
 

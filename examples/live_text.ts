@@ -84,7 +84,8 @@ bot.from(github({ path: "/github" })).on("issue_comment.created", async (event, 
   if (event.sender?.isBot || !question.startsWith("/ask ")) return;
   const call = (route: string, parameters: object) =>
     octokit.request(route, { ...parameters, request: { signal } }).catch(async (error) => {
-      const untilMs = [403, 429].includes(error.status) ? Date.now() + 60_000 : undefined;
+      // A 403 may also say that the bot has no right to do that.
+      const untilMs = /rate limit/i.test(error.message) ? Date.now() + 60_000 : undefined;
       await take.later("github", { untilMs: retryAtOf(error) ?? untilMs });
       throw error;
     });

@@ -13,6 +13,7 @@ import {
   promising,
   roomAt,
   slotMs,
+  takenFrom,
   taking,
   type TokenBucket,
   type TokenRule,
@@ -87,6 +88,9 @@ class LocalBucket implements SharedBucket {
   /** Number of tokens at hand, and the end of their slot. */
   #left = 0;
   #until = -Infinity;
+  /** Number of tokens of the bucket that are taken with these, and the length of time that it was counted for. */
+  #taken = 0;
+  #perMs = 0;
   /** The bucket when there was no room. */
   #full: TokenBucket | undefined;
   /** The last time at which the first wish had to wait for room. */
@@ -110,10 +114,10 @@ class LocalBucket implements SharedBucket {
     return this.#isServing || this.#waiting.length > 0 || this.#engine.now() < this.#until;
   }
 
-  takeNow(count: number): number | undefined {
-    if (this.#waiting.length > 0 || count > this.#left) return undefined;
+  takeNow(rule: TokenRule, count: number): number | undefined {
+    if (this.#waiting.length > 0) return undefined;
     const now = this.#engine.now();
-    if (now >= this.#until) return undefined;
+    if (!this.#hasAtHand(rule, count, now)) return undefined;
     this.#left -= count;
     this.#use.note(count, now);
     return this.#until - now;
@@ -149,6 +153,7 @@ class LocalBucket implements SharedBucket {
     if (at < 0) return false;
     this.#waiting.splice(at, 1);
     if (this.#waiting.length === 0) clearTimeout(this.#timer);
+    else if (at === 0) queueMicrotask(() => void this.#serve());
     return true;
   }
 
@@ -182,14 +187,22 @@ class LocalBucket implements SharedBucket {
     this.#timer = setTimeout(() => void this.#serve(), ms);
   }
 
+  /** Checks whether there are tokens at hand. A rule may be stricter than the one by which they were taken. */
+  #hasAtHand(rule: TokenRule, count: number, now: number): boolean {
+    return count <= this.#left && now < this.#until && rule.limit >= this.#taken &&
+      rule.perMs <= this.#perMs;
+  }
+
   /** Gives the first wish its tokens out of the lot. */
   #giveFirst(): boolean {
     const now = this.#engine.now();
-    const { count, use, since } = this.#waiting[0]!;
-    if (count > this.#left || now >= this.#until) return false;
+    const { rule, count, use, since } = this.#waiting[0]!;
+    if (!this.#hasAtHand(rule, count, now)) return false;
     this.#waiting.shift();
-    if (use(this.#until - now)) {
-      this.#left -= count;
+    // What begins by that may take more at once.
+    this.#left -= count;
+    if (!use(this.#until - now)) this.#left += count;
+    else {
       this.#use.note(count, now);
       // Otherwise it has waited for a commit alone.
       if (since <= this.#fullAt) this.#count("waited");
@@ -217,39 +230,47 @@ class LocalBucket implements SharedBucket {
       const { rule } = first;
       const now = this.#engine.now();
       const bucket = bucketAt(bucketIn(cell), rule, now);
-      const lot = taking(bucket, rule, this.#lotOf(first), now, 2 * this.#pace.ms);
+      const lot = taking(bucket, rule, this.#lotOf(first, now), now, 2 * this.#pace.ms);
       if (!lot) return await this.#refuse(cell, bucket, first, now);
       const start = performance.now();
       if (!await this.#write(cell, lot.after)) return undefined;
       this.#pace.note(performance.now() - start);
-      [this.#left, this.#until, this.#full] = [lot.count, lot.until, undefined];
+      const left = lot.until === this.#until ? this.#left : 0;
+      [this.#left, this.#until, this.#full] = [left + lot.count, lot.until, undefined];
+      [this.#taken, this.#perMs] = [takenFrom(lot.after), rule.perMs];
       this.#use.slotMs = slotMs(rule);
       return true;
     });
   }
 
-  #lotOf({ rule, count: min }: Waiting): Parameters<typeof taking>[2] {
-    let wanted = 0;
-    for (const { count } of this.#waiting) wanted += count;
+  #lotOf({ rule, count: min }: Waiting, now: number): Parameters<typeof taking>[2] {
     const most = Math.max(1, Math.floor(rule.limit * LOT));
-    const max = Math.max(min, Math.min(most, wanted));
-    return { min, max, soon: Math.min(most, this.#use.lately) };
+    let wanted = 0;
+    // A part of what one counts for would be lost.
+    for (const { count } of this.#waiting) {
+      if (wanted + count > most) break;
+      wanted += count;
+    }
+    return { min, max: Math.max(min, wanted), soon: Math.min(most, this.#use.lately(now)) };
   }
 
   async #refuse(
     cell: Cell,
     bucket: TokenBucket,
-    { rule }: Waiting,
+    first: Waiting,
     now: number,
   ): Promise<true | undefined> {
+    const { rule } = first;
     const late = this.#late(bucket, now);
     const coming = late.filter(({ isOptional }) => !isOptional);
     if (coming.length > 0) {
       const { after, times } = promising(bucket, rule, coming.map((wish) => wish.count), now);
       if (!await this.#write(cell, after)) return undefined;
+      // While the first one waits, the others have no room.
+      const soonest = late.includes(first) ? now : roomAt(bucket, rule, first.count, now);
       coming.forEach((wish, i) => {
         if (!this.#remove(wish)) return;
-        wish.putOff(times[i]! - now);
+        wish.putOff(Math.max(times[i]!, soonest) - now);
         this.#count("put_off");
       });
     }
@@ -265,7 +286,8 @@ class LocalBucket implements SharedBucket {
       const rounds = Math.floor((before + count - 1) / rule.limit);
       const inRound = before + count - rounds * rule.limit;
       const roundsMs = rounds * (rule.perMs + slotMs(rule));
-      const isLate = roomAt(bucket, rule, inRound, now) + roundsMs > Math.max(until, now);
+      const own = rule.perMs === bucket.perMs ? bucket : bucketAt(bucket, rule, now);
+      const isLate = roomAt(own, rule, inRound, now) + roundsMs > Math.max(until, now);
       if (!isLate) before += count;
       return isLate;
     });
@@ -302,9 +324,9 @@ class Use {
     this.#now += count;
   }
 
-  /** The larger of the two numbers. */
-  get lately(): number {
-    return Math.max(this.#now, this.#before);
+  /** Finds the larger of the two numbers; 0 if both slots are over. */
+  lately(now: number): number {
+    return now - this.#since < 2 * this.slotMs ? Math.max(this.#now, this.#before) : 0;
   }
 }
 

@@ -11,19 +11,25 @@
  *
  * @module
  */
-import { isCount, isTime, orNone, shape } from "../../core/shape.ts";
+import { isCount, isTime, listOf, orNone, shape } from "../../core/shape.ts";
 
 /** Number of slots of the length of time. */
 const SLOTS = 32;
 
-/** Largest number of counts in a bucket: it has some 40, and more if versions differ in the length of time. */
+/** Largest number of counts in a bucket: it has some 40, and more if rules differ in the length of time. */
 const MAX_COUNTS = 64;
+
+/** Number of slots of a longer time for which counts are kept that the rule at hand does not need. */
+const OLDER_SLOTS = 16;
 
 /**
  * Longest time for which events are promised tokens one by one: in milliseconds, and as a number of times of the length.
  * If the events that have a promise are deleted, others may wait that long.
  */
 const [MAX_PROMISED_MS, MAX_PROMISED_TIMES] = [3_600_000, 10] as const;
+
+/** Longest time in which a bucket is taken to be stored, in milliseconds. */
+const MAX_AHEAD_MS = 20_000;
 
 /** Part of the limit of which tokens are taken that nobody waits for: what is lost of the rest is missed. */
 const SPARE = 1 / 2;
@@ -53,25 +59,32 @@ export interface TokenBucket extends Partial<TokenRule> {
   readonly closedUntil?: number | undefined;
   /** The time up to which tokens are promised to events that were put off; undefined for none. */
   readonly promisedUntil?: number | undefined;
+  /** The length of time of another rule, which is longer, and until when what is taken counts for that. */
+  readonly longest?: readonly [perMs: number, until: number] | undefined;
+  /** The tokens that count for that rule alone. */
+  readonly older?: readonly Count[] | undefined;
 }
 
 /** An empty bucket. */
 export const EMPTY: TokenBucket = { taken: [] };
 
-const isCountOfSlot = (value: unknown) =>
-  Array.isArray(value) && value.length === 2 && isTime(value[0]) && isCount(value[1]);
+const isCounts = listOf((value) =>
+  Array.isArray(value) && value.length === 2 && isTime(value[0]) && isCount(value[1])
+);
 
 /** Checks whether a stored value is a bucket that this version can read. */
 export const isTokenBucket: (value: unknown) => value is TokenBucket = shape<TokenBucket>({
   limit: orNone(isCount),
   perMs: orNone(isTime),
-  taken: (value) => Array.isArray(value) && value.every(isCountOfSlot),
+  taken: isCounts,
   closedUntil: orNone(isTime),
   promisedUntil: orNone(isTime),
+  longest: orNone((value) => listOf(isTime, 2)(value) && (value as unknown[]).length === 2),
+  older: orNone(isCounts),
 });
 
 /** Calculates the length of a slot, in milliseconds. */
-export function slotMs({ perMs }: TokenRule): number {
+export function slotMs({ perMs }: Pick<TokenRule, "perMs">): number {
   return Math.ceil(perMs / SLOTS);
 }
 
@@ -80,11 +93,42 @@ export function slotMs({ perMs }: TokenRule): number {
  * was ahead, ends sooner.
  */
 export function bucketAt(bucket: TokenBucket, rule: TokenRule, now: number): TokenBucket {
-  const latest = now + rule.perMs + slotMs(rule);
-  const taken = bucket.taken
-    .filter(([until]) => until + rule.perMs > now)
-    .map(([until, count]) => [Math.min(until, latest), count] as const);
-  return { ...bucket, limit: rule.limit, perMs: rule.perMs, taken };
+  const { longest: _, older: before = [], ...rest } = bucket;
+  const longest = longestOf(bucket, rule, now);
+  const [perMs] = longest ?? [rule.perMs];
+  const latest = now + perMs + slotMs({ perMs });
+  // Of slow commits a slot may be longer than the time.
+  const isFar = (until: number) => until > latest + 2 * MAX_AHEAD_MS;
+  const taken: Count[] = [];
+  const older: Count[] = [];
+  for (const [until, count] of [...before, ...bucket.taken]) {
+    if (until + rule.perMs > now) taken.push([isFar(until) ? latest : until, count]);
+    else if (until + perMs > now) older.push([until, count]);
+  }
+  const at = { ...rest, limit: rule.limit, perMs: rule.perMs, taken };
+  return longest ? { ...at, longest, older: inLongSlots(older, perMs) } : at;
+}
+
+/** Finds another rule with a longer time, if one was used and what was taken then still counts for it. */
+function longestOf(
+  { perMs = 0, taken, longest }: TokenBucket,
+  rule: TokenRule,
+  now: number,
+): TokenBucket["longest"] {
+  const [last = -Infinity] = taken.at(-1) ?? [];
+  const known = [...longest ? [longest] : [], [perMs, last + perMs] as const]
+    .filter(([ms, until]) => ms > rule.perMs && until > now);
+  return known.toSorted(([a], [b]) => b - a)[0];
+}
+
+/** Joins the counts of each slot of a longer time: the latest end counts. */
+function inLongSlots(counts: readonly Count[], perMs: number): Count[] {
+  const joined = new Map<number, Count>();
+  for (const [until, count] of counts) {
+    const slot = Math.floor(until * OLDER_SLOTS / perMs);
+    joined.set(slot, [until, count + (joined.get(slot)?.[1] ?? 0)]);
+  }
+  return [...joined.values()];
 }
 
 /** Counts the tokens that are taken from a bucket at a time. */
@@ -138,13 +182,12 @@ export function taking(
   if ((bucket.closedUntil ?? now) > now) return undefined;
   const used = takenFrom(bucket);
   const spare = Math.min(soon, Math.floor(rule.limit * SPARE) - used);
-  const count = Math.min(Math.max(max, spare), rule.limit - used);
+  // What is less than a call counts for would be lost.
+  const [wanted, room] = [Math.max(max, spare - spare % min), rule.limit - used];
+  const count = wanted <= room ? wanted : room - room % min;
   if (count < min) return undefined;
-  const length = slotMs(rule);
-  const [soonest, latest] = [
-    now + Math.max(aheadMs, length / 4),
-    now + Math.max(2 * aheadMs, length),
-  ];
+  const [length, ahead] = [slotMs(rule), Math.min(aheadMs, MAX_AHEAD_MS)];
+  const [soonest, latest] = [now + Math.max(ahead, length / 4), now + Math.max(2 * ahead, length)];
   const slot = bucket.taken.find(([until]) => until >= soonest && until <= latest);
   const until = slot?.[0] ?? Math.ceil(latest);
   const others = bucket.taken.filter((each) => each !== slot);
@@ -183,6 +226,8 @@ export function promising(
   let promisedUntil = bucket.promisedUntil ?? -Infinity;
   const times = counts.map((count) => {
     const first = roomAt(bucket, rule, count, now);
+    // A clock that was ahead has promised that.
+    if (promisedUntil > first + 2 * longestMs) promisedUntil = -Infinity;
     const at = Math.max(first, promisedUntil);
     if (at > first + longestMs) return first + random() * longestMs;
     promisedUntil = at + count * perToken;
@@ -201,10 +246,11 @@ export function closing(bucket: TokenBucket, until: number): TokenBucket {
 
 /** Calculates for how long a bucket is kept: until it is as good as new, in milliseconds. */
 export function keptMs(
-  { taken, perMs = 0, closedUntil = 0, promisedUntil = 0 }: TokenBucket,
+  { taken, older = [], perMs = 0, closedUntil = 0, promisedUntil = 0, longest }: TokenBucket,
   now: number,
 ): number {
-  const [last = 0] = taken.at(-1) ?? [];
-  const leftMs = Math.max(0, last + perMs - now, closedUntil - now, promisedUntil - now);
+  const [last = 0] = taken.at(-1) ?? older.at(-1) ?? [];
+  const until = Math.max(last + Math.max(perMs, longest?.[0] ?? 0), closedUntil, promisedUntil);
+  const leftMs = Math.max(0, until - now);
   return Math.ceil(leftMs) + KEPT_MS;
 }

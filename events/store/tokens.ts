@@ -26,9 +26,10 @@ export interface SharedBucket {
   /**
    * Takes tokens out of those that this process has at hand.
    *
-   * @returns The time within which they must be used, in milliseconds; undefined if there are too few, or others wait for them.
+   * @returns The time within which they must be used, in milliseconds; undefined if there are too few, others wait for
+   * them, or they were taken by a rule that permits more.
    */
-  takeNow(count: number): number | undefined;
+  takeNow(rule: TokenRule, count: number): number | undefined;
   /** Checks whether it is known that there are no tokens now, without asking the store. */
   isFull(rule: TokenRule, count: number): boolean;
   /**

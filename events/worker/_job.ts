@@ -23,7 +23,7 @@ import {
   type WebhookEvent,
 } from "./event.ts";
 import { HandlerRun } from "./handler_run.ts";
-import { type RateOptions, RateRoom } from "./rate_limit.ts";
+import { type RateOptions, type RateRoom, roomsUnder } from "./rate_limit.ts";
 import { TimeLimit } from "./time_limit.ts";
 
 /** Settings and timeouts that all jobs of a worker share. */
@@ -99,7 +99,7 @@ export class Job implements EventLog {
   #failure: { readonly error: unknown } | undefined;
   /** The places under the limits of its handlers, if there are any. */
   #places: Places | undefined;
-  /** Its rooms under the limits of rates, in the order of these, if there are any. */
+  /** Its rooms under the limits of rates, if there are any. */
   #rooms: readonly RateRoom[] | undefined;
   /** The watch over its group, if newer events interrupt its handler. */
   #watch: Watch | undefined;
@@ -189,7 +189,7 @@ export class Job implements EventLog {
     if (rates.length === 0) return undefined;
     const { store: { tokens } } = this.#parts;
     try {
-      this.#rooms ??= rates.map((rate) => new RateRoom(rate, this.#lease.record, tokens));
+      this.#rooms ??= roomsUnder(rates, this.#lease.record, tokens);
     } catch (error) {
       this.#failure = { error: lookable(error) };
     }

@@ -372,7 +372,10 @@ export class JobQueue implements JobListener {
         return true;
       },
       putOff,
-      fail: () => putOff(),
+      fail: (error) => {
+        held.job.report("error", "limit not read, event put off", { limit: room.name, error });
+        putOff();
+      },
     });
   }
 

@@ -247,7 +247,7 @@ export class HandlerRun {
     checkTake(name, options);
     const bucket = this.#limit(name, options);
     const step = this.#stepAtHand;
-    if (bucket.takeNow(options.count ?? 1) === undefined) {
+    if (bucket.takeNow(options, options.count ?? 1) === undefined) {
       const { signal } = (step ?? this).limits;
       await this.#tracked(waitForTokens(bucket, name, options, signal)).catch((error) => {
         // A call may have been made since the first room: then it is not known what the step has done.
@@ -262,7 +262,7 @@ export class HandlerRun {
     checkTake(name, options);
     const bucket = this.#limit(name, options);
     const step = this.#stepAtHand;
-    const hasRoom = bucket.takeNow(options.count ?? 1) !== undefined ||
+    const hasRoom = bucket.takeNow(options, options.count ?? 1) !== undefined ||
       await this.#tracked(takeIfRoom(bucket, options));
     if (step && hasRoom) step.#hasTaken = true;
     return hasRoom;

@@ -9,6 +9,7 @@
  */
 import { checkObjectOption, checkOptions, type OptionCheck } from "../../core/check_options.ts";
 import type { EventRecord } from "../store/mod.ts";
+import type { TokenRule } from "../store/token_bucket.ts";
 import type { SharedBucket, TokenBuckets, TokenWish } from "../store/tokens.ts";
 import { checkKey, checkLimitName, RULE_CHECKS, type TakeOptions } from "./take.ts";
 
@@ -55,25 +56,55 @@ export const checkRate: OptionCheck = (doing, name, value) => {
   checkOptions(`${doing}, in '${name}'`, value as RateOptions, checks, needed);
 };
 
+/** Rule of a rate for an event, whose key is found. */
+interface FoundRate extends TokenRule {
+  readonly name: string;
+  readonly key: string;
+}
+
+/**
+ * Finds the rooms that an event needs under limits of rates: one for each name and key, by the strictest rule. The event
+ * is begun once, however many of its handlers name the limit, and of a small one there are never two tokens at a time.
+ *
+ * @param rates The limits.
+ * @param event The event.
+ * @param tokens The buckets.
+ * @returns The rooms, in the order of the limits.
+ * @throws {TypeError | RangeError} If the function for a key finds none.
+ */
+export function roomsUnder(
+  rates: readonly RateOptions[],
+  event: RatedEvent,
+  tokens: TokenBuckets,
+): RateRoom[] {
+  const found = new Map<string, FoundRate>();
+  for (const rate of rates) {
+    const [{ name }, key] = [rate, keyOf(rate, event)];
+    const id = `${name.length}:${name}${key}`;
+    const { limit, perMs } = found.get(id) ?? rate;
+    const strictest = { limit: Math.min(limit, rate.limit), perMs: Math.max(perMs, rate.perMs) };
+    found.set(id, { name, key, ...strictest });
+  }
+  return [...found.values()].map((rate) => new RateRoom(rate, tokens.of(rate.name, rate.key)));
+}
+
+function keyOf({ key }: RateOptions, event: RatedEvent): string {
+  const found = typeof key === "function" ? key(event) : key;
+  if (found !== undefined) checkKey("find the key of the event's rate", "key", found);
+  return String(found ?? "");
+}
+
 /** Room of an event under a limit. */
 export class RateRoom {
-  readonly #rate: RateOptions;
+  readonly #rate: FoundRate;
   readonly #bucket: SharedBucket;
   /** Time before which it must be begun, by the monotonic clock. */
   #until = -Infinity;
 
-  /**
-   * @param rate The limit.
-   * @param event The event.
-   * @param tokens The buckets.
-   * @throws {TypeError | RangeError} If the function for its key finds none.
-   */
-  constructor(rate: RateOptions, event: RatedEvent, tokens: TokenBuckets) {
-    const { name, key } = rate;
-    const found = typeof key === "function" ? key(event) : key;
-    if (found !== undefined) checkKey("find the key of the event's rate", "key", found);
+  /** Notes the room that is needed, and takes none yet. */
+  constructor(rate: FoundRate, bucket: SharedBucket) {
     this.#rate = rate;
-    this.#bucket = tokens.of(name, String(found ?? ""));
+    this.#bucket = bucket;
   }
 
   /** The name of the limit. */
@@ -90,7 +121,7 @@ export class RateRoom {
   /** Takes the room, if it is at hand. */
   take(): boolean {
     if (performance.now() < this.#until) return true;
-    return this.#give(this.#bucket.takeNow(1));
+    return this.#give(this.#bucket.takeNow(this.#rate, 1));
   }
 
   /**

@@ -13,6 +13,7 @@ const NO_MORE = { "x-ratelimit-remaining": "0", "x-ratelimit-reset": String(NOW 
 
 const CASES: readonly (readonly [name: string, answer: LimitedAnswer, afterMs?: number])[] = [
   ["seconds", answer(429, { "Retry-After": "30" }), 30_000],
+  ["seconds with a fraction", answer(429, { "Retry-After": "1.5" }), 1_500],
   ["seconds, by another clock", answer(403, { "Retry-After": "30", ...AHEAD }), 30_000],
   ["a date", answer(503, { "Retry-After": "Tue, 01 Jan 2030 00:01:30 GMT" }), 90_000],
   [
@@ -39,6 +40,16 @@ const CASES: readonly (readonly [name: string, answer: LimitedAnswer, afterMs?: 
   ["an error of grammY", { parameters: { retry_after: 3 } }, 3_000],
   ["an error of grammY without a time", { parameters: {} }],
   ["nothing at all", {}],
+  ["a grammY time that is none", { parameters: { retry_after: NaN } }],
+  ["a grammY time that is over", { parameters: { retry_after: -1e12 } }, 0],
+  ["a grammY time without end", { parameters: { retry_after: Infinity } }, 8.64e15 - NOW],
+  ["seconds without end", answer(429, { "Retry-After": "9".repeat(400) }), 8.64e15 - NOW],
+  [
+    "a reset without end",
+    answer(429, { ...NO_MORE, "x-ratelimit-reset": "9".repeat(30) }),
+    8.64e15 - NOW,
+  ],
+  ["headers of HTTP/2", { headers: { ":status": 429, "Retry-After": 7 } }, 7_000],
 ];
 
 for (const [name, answer, afterMs] of CASES) {

@@ -33,23 +33,24 @@ export class LimitedService {
 interface AskOptions {
   readonly name?: string;
   readonly key?: string;
+  readonly count?: number;
   readonly waitMs?: number;
 }
 
-/** Asks for a token. Resolves with undefined, or with the time after which to come again. */
+/** Asks for tokens. Resolves with undefined, or with the time after which to come again. */
 export function ask(
   { tokens }: Pick<EventStore, "tokens">,
   rule: TokenRule,
-  { name = "service", key = "", waitMs = 0 }: AskOptions = {},
+  { name = "service", key = "", count = 1, waitMs = 0 }: AskOptions = {},
 ): Promise<number | undefined> {
   const bucket = tokens.of(name, key);
-  if (bucket.takeNow(1) !== undefined) return Promise.resolve(undefined);
+  if (bucket.takeNow(rule, count) !== undefined) return Promise.resolve(undefined);
   return new Promise((resolve, reject) => {
     const use = () => {
       resolve(undefined);
       return true;
     };
-    bucket.wait(rule, { count: 1, waitMs, use, putOff: resolve, fail: reject });
+    bucket.wait(rule, { count, waitMs, use, putOff: resolve, fail: reject });
   });
 }
 

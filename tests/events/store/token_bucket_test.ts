@@ -9,6 +9,7 @@ import {
   promising,
   roomAt,
   slotMs,
+  takenFrom,
   taking,
   type TokenBucket,
   type TokenRule,
@@ -91,6 +92,36 @@ Deno.test("a bucket keeps few counts, and none is lost", () => {
   }
   const sum = bucket.taken.reduce((sum, [, count]) => sum + count, 0);
   assert(sum >= 400, `${sum}`);
+});
+
+Deno.test("a slot that is long since commits are slow ends when it does", () => {
+  const rule = { limit: 1, perMs: 1_000 };
+  const { after, until } = take(EMPTY, 0, rule, 4_000)!;
+  assertEquals(until, 8_000);
+  const seen = bucketAt(bucketAt(after, rule, 1_100), rule, 5_000);
+  assertEquals(roomAt(seen, rule, 1, 5_000), 9_000);
+});
+
+Deno.test("a longer time counts what is taken in a shorter one, by few slots", () => {
+  const [long, short] = [{ limit: 10_000, perMs: 1_000_000 }, { limit: 100, perMs: 1_000 }];
+  let bucket = take(EMPTY, 0, long)!.after;
+  for (let now = 100; now <= 500_000; now += 100) {
+    bucket = take(bucket, now, short)!.after;
+    assertLessOrEqual((bucket.older?.length ?? 0) + bucket.taken.length, 64);
+  }
+  const inLong = bucketAt(bucket, long, 500_000);
+  assertEquals(takenFrom(inLong), 5_001);
+  assertLessOrEqual(inLong.taken.length, 64);
+  assertLessOrEqual(takenFrom(bucketAt(bucket, short, 500_000)), 12);
+  assertEquals(takenFrom(bucketAt(bucket, long, 1_700_000)), 0);
+});
+
+Deno.test("a promise of a clock that was ahead does not count", () => {
+  const full = taking(EMPTY, RULE, { min: 10, max: 10, soon: 0 }, 0, 0)!.after;
+  const bucket = { ...bucketAt(full, RULE, 0), promisedUntil: 1e12 };
+  const { after, times } = promising(bucket, RULE, [1], 0);
+  assertEquals(times, [roomAt(bucket, RULE, 1, 0)]);
+  assertLessOrEqual(after.promisedUntil!, 2 * RULE.perMs);
 });
 
 Deno.test("promises come one by one for an hour, and then at random", () => {

@@ -6,6 +6,7 @@ import {
   type EventHandler,
   type EventStore,
   github,
+  type LogRecord,
   startWorker,
   type WorkerOptions,
 } from "../../../mod.ts";
@@ -15,7 +16,7 @@ import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
 import { LOCAL_STORES } from "../../_stores.ts";
 import { testWith } from "../../_permissions.ts";
 import { delivery } from "../store/_events.ts";
-import { LimitedService } from "../store/_limited.ts";
+import { ask, LimitedService } from "../store/_limited.ts";
 import { testStoreOnce } from "../store/contract/_contract.ts";
 import { reach, until } from "./_worker.ts";
 
@@ -143,6 +144,38 @@ testStoreOnce("an event needs room under all rates of its handlers", async ({ st
   });
   assertEquals(begun, ["x"]);
 });
+
+testStoreOnce("an event counts once under a limit that several name", async ({ store }) => {
+  const rate = { name: "service", limit: 1, perMs: 3_600_000 };
+  const inner = createEventRouter()
+    .on("both", () => {}, { id: "a" })
+    .on("both", () => {}, { id: "b", rate: { ...rate, perMs: 1_000 } });
+  const router = createEventRouter().on("both", inner.handle, { rate: { ...rate, limit: 5 } });
+  await during(store, router.handle, {}, async () => {
+    await accept(store, "both", "x", "y");
+    await until(async () => await doneIn(store) === 1);
+    const [event] = await waiting(store, 1);
+    // By the strictest of both.
+    assertGreaterOrEqual(event!.delayMs!, 3_500_000);
+  });
+});
+
+testStoreOnce(
+  "an event whose limit cannot be read is put off, and the log says so",
+  async ({ damages, store }) => {
+    await ask(store, AN_HOUR);
+    await damages.spoilCell("limit", "service", "");
+    const messages: string[] = [];
+    const log = ({ message }: LogRecord) => void messages.push(message);
+    await during(store, () => {}, { rate: AN_HOUR, log }, async () => {
+      await accept(store, "push", "a");
+      await waiting(store, 1);
+    });
+    assert(messages.includes("limit not read, event put off"), `${messages}`);
+  },
+  {},
+  "damages",
+);
 
 testStoreOnce(
   "a handler that closes the limit of its rate holds up the rest",

@@ -1,4 +1,5 @@
 /** Buckets of tokens that all processes share. */
+import { setTimeout as wait } from "node:timers/promises";
 import { assert, assertEquals, assertGreaterOrEqual } from "@std/assert";
 import { WallClock } from "../../../_wall_clock.ts";
 import { assertWithin } from "../../../_within.ts";
@@ -97,6 +98,63 @@ testStoreOnce("each call counts by its own rule", async ({ store, place }) => {
   assert(await ask(store, { limit: 5, perMs: 1_000_000 }));
 });
 
+testStoreOnce("a longer time counts what is taken in a shorter one", async ({ store, place }) => {
+  using clock = new WallClock();
+  const other = await place.open();
+  const [long, short] = [{ limit: 5, perMs: 3_600_000 }, { limit: 5, perMs: 1_000 }];
+  for (let i = 0; i < 3; i++) assertEquals(await ask(store, long), undefined);
+  clock.advance(200_000);
+  for (let i = 0; i < 2; i++) {
+    assertEquals(await ask(other, short), undefined);
+    clock.advance(10_000);
+  }
+  assert(await ask(store, long));
+  assertEquals(await ask(other, short), undefined);
+});
+
+testStoreOnce("tokens at hand are not for a rule that permits less", async ({ store }) => {
+  const rule = { limit: 1_000, perMs: 3_600_000 };
+  await Promise.all(Array.from({ length: 20 }, () => ask(store, rule)));
+  assertEquals(await ask(store, rule), undefined);
+  assert(store.tokens.of("service", "").takeNow(rule, 1) !== undefined);
+  assert(await ask(store, { ...rule, limit: 10 }));
+});
+
+testStoreOnce("what begins with a token does not find it again", async ({ store }) => {
+  const rule = { limit: 1, perMs: 3_600_000 };
+  const bucket = store.tokens.of("service", "");
+  const found = await new Promise((resolve, reject) => {
+    const use = () => {
+      resolve(bucket.takeNow(rule, 1));
+      return true;
+    };
+    bucket.wait(rule, { count: 1, waitMs: 0, use, putOff: reject, fail: reject });
+  });
+  assertEquals(found, undefined);
+});
+
+testStoreOnce("the next one is served once the first one gives up", async ({ store }) => {
+  const rule = { limit: 10, perMs: 3_600_000 };
+  const bucket = store.tokens.of("service", "");
+  assertEquals(await ask(store, rule, { count: 8 }), undefined);
+  const end = () => {
+    throw new Error("Its wait has ended");
+  };
+  const ending = { use: end, putOff: end, fail: end };
+  const cancel = bucket.wait(rule, { count: 5, waitMs: 10_000_000, ...ending });
+  while (!bucket.isFull(rule, 5)) await wait(1);
+  const next = ask(store, rule, { waitMs: 10_000_000 });
+  await wait(1);
+  cancel();
+  assertEquals(await next, undefined);
+});
+
+testStoreOnce("calls that count for several lose nothing of the limit", async ({ store }) => {
+  const rule = { limit: 100, perMs: 3_600_000 };
+  const asked = Array.from({ length: 40 }, () => ask(store, rule, { count: 3 }));
+  assertEquals((await Promise.all(asked)).filter((each) => each === undefined).length, 33);
+});
+
 testStoreOnce("calls within a lot take no commit, and less than 20 µs", async ({ store }) => {
   const rule = { limit: 1_000_000, perMs: 3_600_000 };
   const count = 2_000;
@@ -105,7 +163,7 @@ testStoreOnce("calls within a lot take no commit, and less than 20 µs", async (
   await assertWithin(0.02 * count, async () => {
     assertEquals(await ask(store, rule), undefined);
     const start = performance.now();
-    for (let i = 1; i < count; i++) assert(bucket.takeNow(1) !== undefined);
+    for (let i = 1; i < count; i++) assert(bucket.takeNow(rule, 1) !== undefined);
     return performance.now() - start;
   });
 });
