@@ -21,7 +21,7 @@ export interface Dialect {
   refuse(seconds: number): Response;
 }
 
-/** What goes wrong with one of the calls that make or edit a text. */
+/** Fault of one of the calls that make or edit a text. */
 export interface Trouble {
   /** Number of the call, from 1. */
   readonly at: number;

@@ -13,7 +13,7 @@ import { reach } from "../events/worker/_worker.ts";
 import { GITHUB, type LimitedApi, startLimited, TELEGRAM, type Trouble } from "./_limited_api.ts";
 import { BOT_TOKEN } from "./_telegram.ts";
 
-/** What is shown of an answer of six words, of which there is room for two: the others wait for the next edit. */
+/** Texts shown of an answer of six words, of which there is room for two: the others wait for the next edit. */
 const SHOWN = ["…", " a1", " a1 b1 c1 a2", " a1 b1 c1 a2 b2 c2"];
 
 const FIRST = "…", WHOLE = SHOWN.at(-1)!;
