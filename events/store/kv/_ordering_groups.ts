@@ -286,15 +286,12 @@ async function fillPlaces(
   const room = write.effects ? 1 : Math.max(1, MAX_CHECKS - write.checks.length);
   const most = Math.min(count, taken + room);
   let passedOver = 0;
-  let isFurther = false;
   for await (const place of waiting) {
     if (taken >= most) break;
     if (positionOf(place) === position) continue;
-    const onMoved: Leaving["onNext"] | undefined = onNext && ((record, now) => {
-      const next = onNext(record, now, { isFirst: taken === 0, isFurther });
-      isFurther ||= next !== null;
-      return next;
-    });
+    const rank: HeadAt = { isFirst: taken === 0 };
+    const onMoved: Leaving["onNext"] | undefined = onNext &&
+      ((record, now) => onNext(record, now, rank));
     const isMoved = await moveUp(parts, write, place, onMoved);
     if (isMoved === null) break;
     if (!isMoved && passedOver < MAX_PASSED_OVER) {
@@ -640,7 +637,7 @@ async function moveUp(
 }
 
 /** Rank of the event that gets the only place of its group. */
-const FIRST: HeadAt = { isFirst: true, isFurther: false };
+const FIRST: HeadAt = { isFirst: true };
 
 /** Adds the record of a group to a write: none for an empty one. */
 function setGroup(
