@@ -54,7 +54,9 @@ export interface BatchOptions {
   /**
    * Events that it is handled together with. `all` are those of any type and action that have this, too, and that the
    * same handlers take: one `on(["pull_request.opened", "pull_request.synchronize"], ...)`, for instance. An event that
-   * a further handler takes, or none, begins the next call.
+   * a further handler takes, or none, begins the next call. A later attempt in another version of the bot gets the same
+   * events if its handlers take them all; otherwise they are cut before the first one that others take, and the first part
+   * keeps its id.
    *
    * @default {undefined} Only events of one type and action are.
    */
