@@ -11,6 +11,7 @@ import {
   deleteStates,
   showAnswers,
   showLimits,
+  showProblems,
   showSchedules,
   showStates,
 } from "./_flows.ts";
@@ -28,7 +29,7 @@ const RUNS: Readonly<
   ...{ list, show, replay, cancel, answer, wake, purge },
   ...{ answers: showAnswers, "delete-answers": deleteAnswers },
   ...{ states: showStates, "delete-states": deleteStates, schedules: showSchedules },
-  limits: showLimits,
+  ...{ limits: showLimits, problems: showProblems },
   ...{ "forget-step": forgetStep, "set-step": setStep },
   ...{ emit, stats, doctor, export: exportEventsTo, import: importEventsFrom, backup: backUp },
   "catch-up": runCatchUp,
