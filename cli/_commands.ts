@@ -333,8 +333,7 @@ const COMMANDS = {
     options: ["limit"],
   },
   problems: {
-    about:
-      "List the errors of dead events and of those that are tried again, the most frequent first",
+    about: "List the errors of failed events: last time, numbers, id, handler, error",
     example: "events problems",
     details: [
       "Errors are the same problem if they are of one handler and differ only by ids, numbers, addresses and what " +

@@ -65,7 +65,11 @@ export interface Problem {
   readonly hours: readonly number[];
 }
 
-/** Problems that have events. */
+/**
+ * Problems that have events.
+ *
+ * @category Event store and worker
+ */
 export interface ProblemList {
   /** The first ones, those with the most events first. */
   readonly problems: readonly Problem[];
@@ -73,7 +77,11 @@ export interface ProblemList {
   readonly count: BoundedCount;
 }
 
-/** Choice of problems. */
+/**
+ * Choice of problems.
+ *
+ * @category Event store and worker
+ */
 export interface ProblemOptions {
   /** The id of the only one that is meant. */
   readonly id?: string | undefined;
