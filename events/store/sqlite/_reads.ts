@@ -13,6 +13,7 @@ import {
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES } from "../event_record.ts";
+import { type Narrowing, narrowingOf } from "../sql/narrowing.ts";
 import { COLUMNS, type EventRow, isForgotten, refOf } from "../sql/rows.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
 import { PART_BYTES } from "./_change.ts";
@@ -24,6 +25,9 @@ const PAGE = 200;
 
 /** The number of events counted at a time: that takes some 1 ms. */
 const COUNTED = 10_000;
+
+/** The number of events in which a text is looked for at a time: that takes some 2 ms. */
+const LOOKED_THROUGH = 500;
 
 /** The largest payload that is read together with an event that is due, in bytes. */
 const SMALL_BYTES = 64 * 1024;
@@ -169,19 +173,19 @@ class EventReads {
     return this.#scan(scan, scan.after === undefined ? undefined : placeIn(scan.after));
   }
 
-  async *#scan(
-    { filter, isNewestFirst = false, onlyOpen = false }: Scan,
-    after: [number, string] | undefined,
-  ): AsyncGenerator<Visit> {
+  async *#scan(scan: Scan, after: [number, string] | undefined): AsyncGenerator<Visit> {
+    const { filter, isNewestFirst = false, onlyOpen = false } = scan;
     const slices = new Slices();
     const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
     const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
     let [at, id] = after ?? beginningOf(filter, isNewestFirst);
-    const [conditions, values] = conditionsOf(filter);
     const states = statesOf(filter, onlyOpen);
+    const narrowing = filter.ids || states.length > 1 ? undefined : narrowingOf(filter);
+    if (narrowing) return yield* this.#lookThrough(scan, states[0]!, narrowing, [at, id]);
+    const [conditions, values] = conditionsOf(filter);
     // Those of each state come from an index, in order.
     const selects = states.map((state) =>
-      `select ${COLUMNS} from event where ${state}
+      `select ${COLUMNS} from ${state}
       and (received_at, id) ${beyond} (?, ?) ${conditions} ${order}`
     );
     const sql = selects.length === 1
@@ -201,10 +205,48 @@ class EventReads {
     }
   }
 
+  /**
+   * Looks for texts in the records of events, some at a time: one statement that finds few would take as long as all of
+   * them.
+   */
+  async *#lookThrough(
+    { filter, isNewestFirst = false }: Scan,
+    state: string,
+    narrowing: Narrowing,
+    [at, id]: [number, string],
+  ): AsyncGenerator<Visit> {
+    const slices = new Slices();
+    const [beyond, within, direction] = isNewestFirst ? ["<", ">=", "desc"] : [">", "<=", "asc"];
+    const order = `order by received_at ${direction}, id ${direction}`;
+    const [conditions, values] = conditionsOf(filter);
+    const [texts, wanted] = textConditionsOf(narrowing);
+    const rest = `from ${state} and (received_at, id) ${beyond} (?, ?) ${conditions}`;
+    const lastSql = `select received_at, id ${rest} ${order} limit 1 offset ${LOOKED_THROUGH - 1}`;
+    const all = `select ${COLUMNS} ${rest} ${texts}`;
+    const some = `${all} and (received_at, id) ${within} (?, ?) ${order}`;
+    while (true) {
+      const last = this.#db.one<Pick<EventRow, "received_at" | "id">>(lastSql, at, id, ...values);
+      const own = [at, id, ...values, ...wanted];
+      const rows = last
+        ? this.#db.all<EventRow>(some, ...own, last.received_at, last.id)
+        : this.#db.all<EventRow>(`${all} ${order}`, ...own);
+      for (const row of rows) {
+        if (isForgotten(row, this.#now())) continue;
+        const place = `${row.received_at}:${row.id}`;
+        yield { event: eventOf(row), place, reachedAt: row.received_at };
+      }
+      if (!last) return;
+      [at, id] = [last.received_at, last.id];
+      const passedOver = LOOKED_THROUGH - rows.length;
+      yield { event: undefined, place: `${at}:${id}`, reachedAt: at, passedOver };
+      await slices.next();
+    }
+  }
+
   async count(max: number, signal?: AbortSignal): Promise<Counts> {
     const slices = new Slices();
     const of = async (state: EventState): Promise<BoundedCount> => {
-      const open = `from event where ${inState(state)} and (received_at, id) > (?, ?)`;
+      const open = `from ${inState(state)} and (received_at, id) > (?, ?)`;
       const behind = `select received_at, id ${open} order by received_at, id limit 1 offset ${
         COUNTED - 1
       }`;
@@ -228,17 +270,31 @@ class EventReads {
   }
 }
 
-/** Makes the condition of a state. The index of all that are not done is used only if it is said that they are not. */
+/** Names the table and the condition of a state. Those that are done, and those that are not, have their indexes. */
 function inState(state: EventState): string {
-  return state === "done" ? "state = 'done'" : `state = '${state}' and state <> 'done'`;
+  if (state === "done") return "event indexed by event_done where state = 'done'";
+  return `event indexed by event_open where state = '${state}' and state <> 'done'`;
 }
 
-/** Makes the conditions that choose the states of a scan, one for each index that it reads. */
-function statesOf({ state }: Scan["filter"], onlyOpen: boolean): string[] {
+/** Makes the tables and conditions that choose the states of a scan, one for each index that it reads. */
+function statesOf(filter: Scan["filter"], onlyOpen: boolean): string[] {
+  const { state } = filter;
   // A record that cannot be read has the state that it had.
   const isOne = state !== undefined && state !== "unreadable";
   const states = isOne ? [state] : onlyOpen ? OPEN_STATES : [];
-  return states.length === 0 ? ["true"] : states.map(inState);
+  if (states.length > 0 && !filter.ids) return states.map(inState);
+  return [`event where ${states.length > 0 ? `state in (${states.map(quoted)})` : "true"}`];
+}
+
+const quoted = (state: EventState): string => `'${state}'`;
+
+/** Makes the conditions that the JSON of a record holds some texts, and their values. */
+function textConditionsOf({ groups, inAnyCase }: Narrowing): [string, string[]] {
+  const conditions = [
+    ...groups.map((group) => `and (${group.map(() => "instr(record, ?)").join(" or ")})`),
+    ...inAnyCase.map(() => "and record like ?"),
+  ];
+  return [conditions.join(" "), [...groups.flat(), ...inAnyCase.map((text) => `%${text}%`)]];
 }
 
 /** Makes the conditions that narrow a scan, and their values. The store looks at all of them itself. */
