@@ -43,6 +43,10 @@ const FILTERS = {
   repository: { value: "NAME", about: "events of this repository, such as octocat/hello-world" },
   chat: numeric("ID", "events of this chat"),
   "ordering-key": { value: "KEY", about: "events with this ordering key" },
+  text: {
+    value: "TEXT",
+    about: "events with this text in an id, a name, their description or an error",
+  },
   "older-than": timed("AGE", "events received longer ago, such as 30s, 15m, 12h or 7d"),
   "newer-than": timed("AGE", "events received since"),
   "settled-before": timed("AGE", "events that are done or dead for longer, such as 1h"),
@@ -566,7 +570,7 @@ function filterOf(
   }
   const before = (age: number | undefined) => age === undefined ? undefined : now - age;
   const filter: EventFilter = {
-    ...{ state, outcome, type, source, repository, chat },
+    ...{ state, outcome, type, source, repository, chat, text: others.text },
     orderingKey: others["ordering-key"],
     receivedBefore: before(olderThan),
     receivedAfter: before(newerThan),
