@@ -43,6 +43,12 @@ export async function deliveries({ data, parameters, context }: Visit): Promise<
   return { title: "Deliveries", at: "deliveries", body, isLive: cursor === undefined };
 }
 
+/** Reads a page of deliveries, with the choice that it was found by. */
+export async function readDeliveries(data: ConsoleData, parameters: URLSearchParams) {
+  const { query, page } = await listed(data, queryOf(parameters), text(parameters, "cursor"));
+  return { query, ...page };
+}
+
 /** Finds deliveries: if none has an ordering key with blanks around it, those with the key without them. */
 async function listed(data: ConsoleData, query: DeliveryQuery, cursor: string | undefined) {
   const page = await search(data, query, cursor);

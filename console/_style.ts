@@ -98,4 +98,6 @@ progress{width:100%;height:10px;accent-color:var(--accent)}
 .list tr:has(.why)>:is(:first-child,:nth-child(4)){grid-column:1/-1;text-align:left}.list tbody tr:has(.why)>:nth-child(2){text-align:left}.list tbody tr:has(.why)>:nth-child(3){text-align:right}
 .head form{width:100%}.head form input{flex:1}
 dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:8px}.tiles{grid-template-columns:repeat(2,1fr)}form.filter{grid-template-columns:repeat(2,minmax(0,1fr))}form.filter label:has([data-utc]){grid-column:1/-1}section+section>h2.first{margin-top:22px}nav a{white-space:nowrap}}
+@media (max-width:640px){.acts td:is(:nth-child(3),:nth-child(4)){grid-column:1/-1}.acts tr>td:nth-child(4){text-align:left!important}.acts td.off{display:block;color:var(--dim)}}
+@media (forced-colors:active){.state::before,.key::before,ol.line>li::before,svg{forced-color-adjust:none}nav a{border-color:Canvas}nav a[aria-current]{border-color:Highlight}.tabs a[aria-current]{text-decoration:underline}}
 @media (prefers-reduced-motion:no-preference){.live{animation:pulse 2s infinite}@keyframes pulse{50%{opacity:.45}}}`;
