@@ -298,6 +298,7 @@ function typedField(count: number): Html {
 const LABELS: Readonly<Record<keyof DeliveryQuery, string>> = {
   ...{ state: "state", type: "type", source: "source", place: "repository or chat" },
   ...{ group: "ordering key", from: "received from", before: "received before" },
+  problem: "problem",
 };
 
 /** Shows a choice of deliveries. */

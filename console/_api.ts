@@ -8,6 +8,7 @@
  * @module
  */
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
+import type { Problem, ProblemList } from "../events/store/mod.ts";
 import { PERIODS } from "./_activity.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { readAct, readActs, readChanged } from "./_act_pages.ts";
@@ -15,6 +16,7 @@ import { readDeliveries } from "./_deliveries_page.ts";
 import { nameOfError, readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
+import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { word } from "./_query.ts";
 
 /** Reading of what a page shows. */
@@ -60,6 +62,23 @@ export const READINGS: Readonly<Record<string, Reading>> = {
       related: new Map([...related].map(([id, each]) => [id, withoutContent(each)])),
     }),
   },
+  problems: {
+    isPrivate: true,
+    read: readProblems,
+    hide: ({ problems, ...found }: ProblemList) => ({
+      ...found,
+      problems: problems.map(withoutText),
+    }),
+  },
+  problem: {
+    isPrivate: true,
+    read: readProblem,
+    hide: ({ problem, query, page }: ProblemData) => ({
+      problem: problem && withoutText(problem),
+      query,
+      page: { ...page, events: page.events.map(withoutContent) },
+    }),
+  },
   limits: { read: readLimits, hide: asIs },
   acts: { read: readActs, hide: asIs },
   progress: { read: readAct, hide: asIs },
@@ -75,6 +94,12 @@ export const READINGS: Readonly<Record<string, Reading>> = {
     }),
   },
 };
+
+/** Takes out of a problem all but the name of its error. */
+const withoutText = ({ error, ...problem }: Problem): object => ({
+  ...problem,
+  error: nameOfError(error),
+});
 
 /** Members of a record that hold nothing of a payload, and nothing that a handler has written. */
 const SHOWN = [

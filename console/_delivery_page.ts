@@ -317,7 +317,7 @@ function factsOf(
   { before, first, emitted, related }: DeliveryDetails,
   { hidesPayloads }: PageContext,
 ): [string, Content][] {
-  const { id, intake, source, deliveryId, requestId, orderingKey, causedBy } = record;
+  const { id, state, intake, source, deliveryId, requestId, orderingKey, causedBy } = record;
   const [, traceId] = record.traceparent?.split("-") ?? [];
   const names = first ? new Map([...related, [first.id, first]]) : related;
   const one = (id: string) => {
@@ -344,6 +344,11 @@ function factsOf(
     ["trace id", traceId !== undefined && mono(traceId)],
     ["ordering key", group],
     ["attempts", number(record.attempt)],
+    [
+      "problem",
+      record.problem !== undefined && state !== "done" &&
+      a(link("problem", { id: record.problem }), "Others with the same error"),
+    ],
     ["run", record.run !== undefined && `${number(record.run)}, put back after it was settled`],
     ["done handlers", doneHandlers(record, hidesPayloads)],
     ["batch", batchOf(record, first)],

@@ -157,13 +157,7 @@ const keyOf = (ip: string | undefined) => ip === undefined ? "unknown" : ipNetwo
 
 /** Pages that refresh themselves. */
 export const REFRESHED = [
-  "",
-  "deliveries",
-  "delivery",
-  "limits",
-  "acts",
-  "act",
-  "progress",
+  ...["", "problems", "problem", "deliveries", "delivery", "limits", "acts", "act", "progress"],
   "changed",
 ];
 
