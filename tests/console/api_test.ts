@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { READINGS } from "../../console/_api.ts";
-import type { Act } from "../../console/_acts.ts";
+import type { Act } from "../../console/_act_record.ts";
 import { newActId } from "../../console/_query.ts";
 import {
   type BoardUnderTest,
