@@ -11,7 +11,7 @@ import type {
   ConsoleRecords,
   NewConsoleRecord,
 } from "../events/store/own_cells.ts";
-import type { Act } from "./_acts.ts";
+import { type Act, KEPT_MS } from "./_act_record.ts";
 import { recordOf } from "./_format.ts";
 import { askedAtOf } from "./_query.ts";
 
@@ -27,9 +27,6 @@ const MAX_LISTS = 4_000;
 
 /** Lists of a part, which a page shows. */
 const LISTS_OF_PART = 4;
-
-/** Time for which lists are kept, as their acts are. */
-export const KEPT_MS = 90 * 86_400_000;
 
 /** List of events. */
 interface ChangeList {

@@ -3,7 +3,8 @@ import type { StoredEvent } from "../events/mod.ts";
 import { doAct, whyNot } from "./_acting.ts";
 import type { ActedEvents } from "./_act_lists.ts";
 import type { ActCount } from "./_act_steps.ts";
-import type { Act, ActPage } from "./_acts.ts";
+import type { Act } from "./_act_record.ts";
+import type { ActPage } from "./_acts.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { found } from "./_delivery_page.ts";
 import {

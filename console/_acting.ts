@@ -4,7 +4,7 @@
  * @module
  */
 import type { StoredEvent } from "../events/mod.ts";
-import type { Act } from "./_acts.ts";
+import type { Act } from "./_act_record.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { found } from "./_delivery_page.ts";
 import { eventsIn, recordOf } from "./_format.ts";

@@ -8,7 +8,7 @@
  * @module
  */
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
-import type { Problem } from "../events/store/mod.ts";
+import type { Problem, ProblemList } from "../events/store/mod.ts";
 import { PERIODS } from "./_activity.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { readAct, readActs, readChanged } from "./_act_pages.ts";
@@ -16,7 +16,7 @@ import { readDeliveries } from "./_deliveries_page.ts";
 import { nameOfError, readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
-import { readProblem, readProblems } from "./_problems_page.ts";
+import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { word } from "./_query.ts";
 
 /** Reading of what a page shows. */
@@ -59,23 +59,24 @@ export const READINGS: Readonly<Record<string, Reading>> = {
       related: new Map([...related].map(([id, each]) => [id, withoutContent(each)])),
     }),
   },
-  limits: { read: readLimits, hide: asIs },
   problems: {
     isPrivate: true,
     read: readProblems,
-    hide: (found: Awaited<ReturnType<typeof readProblems>>) => ({
+    hide: ({ problems, ...found }: ProblemList) => ({
       ...found,
-      problems: found.problems.map(withoutError),
+      problems: problems.map(withoutText),
     }),
   },
   problem: {
     isPrivate: true,
     read: readProblem,
-    hide: ({ problem, page, query }: Awaited<ReturnType<typeof readProblem>>) => ({
-      ...{ problem: problem && withoutError(problem), query },
+    hide: ({ problem, query, page }: ProblemData) => ({
+      problem: problem && withoutText(problem),
+      query,
       page: { ...page, events: page.events.map(withoutContent) },
     }),
   },
+  limits: { read: readLimits, hide: asIs },
   acts: { read: readActs, hide: asIs },
   progress: { read: readAct, hide: asIs },
   changed: {
@@ -91,10 +92,11 @@ export const READINGS: Readonly<Record<string, Reading>> = {
   },
 };
 
-/** Takes out of a problem what a handler has written. */
-function withoutError({ error, ...problem }: Problem): object {
-  return { ...problem, error: nameOfError(error) };
-}
+/** Takes out of a problem all but the name of its error. */
+const withoutText = ({ error, ...problem }: Problem): object => ({
+  ...problem,
+  error: nameOfError(error),
+});
 
 /** Members of a record that hold nothing of a payload, and nothing that a handler has written. */
 const SHOWN = [

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import type { Act } from "../../console/_acts.ts";
+import type { Act } from "../../console/_act_record.ts";
 import { ConsoleData } from "../../console/_console_data.ts";
 import { type ActKind, type ActQuery, MAX_LENGTHS, newActId } from "../../console/_query.ts";
 import { type EventStore, openEventStore } from "../../events/mod.ts";

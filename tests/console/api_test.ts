@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { READINGS } from "../../console/_api.ts";
-import type { Act } from "../../console/_acts.ts";
+import type { Act } from "../../console/_act_record.ts";
 import { newActId } from "../../console/_query.ts";
 import {
   type BoardUnderTest,
@@ -37,9 +37,14 @@ async function read(board: BoardUnderTest, page: string, headers = bearer(VIEWER
   return { status: response.status, headers: response.headers, body: await response.json() };
 }
 
+/** Reads the id of the only problem. */
+const problemOf = async (board: BoardUnderTest): Promise<string> =>
+  (await read(board, "problems")).body.problems[0].id;
+
 Deno.test("a program reads what each page shows, by a token or by the cookie of a login", async () => {
   await using board = await openBoard();
   const id = await storeDead(board.store, "1");
+  const problem = await problemOf(board);
   const { body: asked } = await call(board, "act", { kind: "replay", state: "dead", dryRun: true });
   await call(board, "act", { kind: "replay", state: "dead", act: asked.act });
   await until(async () => (await board.store.stats()).queued === 1);
@@ -47,7 +52,8 @@ Deno.test("a program reads what each page shows, by a token or by the cookie of 
   assertEquals(pages, [...Object.keys(READINGS), "payload"]);
   assert(["act", "stop", "resume"].every((each) => acts.includes(each)));
   const cookies = { Cookie: await board.login(VIEWER) };
-  const ids: Record<string, string> = { delivery: id, progress: asked.act, changed: asked.act };
+  const ofAct = { progress: asked.act, changed: asked.act };
+  const ids: Record<string, string> = { delivery: id, problem, ...ofAct };
   for (const page of Object.keys(READINGS)) {
     const path = ids[page] ? `${page}?${new URLSearchParams({ id: ids[page] })}` : page;
     for (const headers of [bearer(VIEWER), bearer(OPERATOR), cookies]) {
@@ -241,6 +247,9 @@ Deno.test("programs get nothing of what an app hides that hides its payloads", a
   const id = await storeDead(store, "1", { body, sender }, new RangeError("of a secret"));
   await store.accept(delivery("2"));
   await store.release(await claim(store), { delayMs: 60_000, reason: "secret" });
+  const problem = await problemOf(board);
+  const hidden = await read(board, `problem?id=${problem}`);
+  assertEquals(hidden.body.problem.error, "RangeError");
   const { body: { act } } = await call(board, "act", { kind: "replay", id, dryRun: true });
   const many = await call(board, "act", { kind: "replay", state: "dead", act });
   assertEquals(many.status, 202);
@@ -248,7 +257,7 @@ Deno.test("programs get nothing of what an app hides that hides its payloads", a
   const pages = Object.keys(READINGS).flatMap((page) => [
     ...[page, `${page}?id=${id}`, `${page}?id=github:2`, `${page}?id=${act}`],
   ]);
-  const texts: string[] = [];
+  const texts = [JSON.stringify(hidden.body)];
   for (const page of pages) texts.push(JSON.stringify((await read(board, page)).body));
   assertStringIncludes(texts.join(), `"error":"RangeError"`);
   assert(!texts.join().includes("secret"));

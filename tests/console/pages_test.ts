@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { ActCount } from "../../console/_act_steps.ts";
-import type { Act } from "../../console/_acts.ts";
+import type { Act } from "../../console/_act_record.ts";
 import type { Activity } from "../../console/_activity.ts";
 import type { ConsoleData, Overview } from "../../console/_console_data.ts";
 import { ASSETS } from "../../console/_http.ts";
