@@ -206,7 +206,7 @@ const kept = (query: DeliveryQuery): Html[] =>
 
 const LABELS: Readonly<Record<keyof DeliveryQuery, string>> = {
   ...{ q: "text", name: "name", state: "state", type: "type", source: "source" },
-  ...{ place: "in", group: "ordering key", from: "from", before: "before" },
+  ...{ place: "in", group: "ordering key", problem: "problem", from: "from", before: "before" },
 };
 
 /** Shows what is chosen, each with a link to the choice without it. */
@@ -254,6 +254,8 @@ function filterForm(query: DeliveryQuery): Html {
   );
   const fields = [
     html`<label>State<select name="state"><option value="">any</option>${options}</select></label>`,
+    query.problem !== undefined &&
+    html`<label>Problem<input name="problem" value="${query.problem}" maxlength="40"></label>`,
     ...[field("type", "Type"), field("source", "Source"), field("place", "Repository or chat")],
     ...[
       field("group", "Ordering key"),

@@ -97,10 +97,10 @@ const isChat = (place: string) => /^-?\d{1,16}$/.test(place) && Number.isSafeInt
 
 /** Makes the filter of a choice. */
 export function filterOf(query: DeliveryQuery): EventFilter {
-  const { state, type, source, place, group, q, name, from, before } = query;
+  const { state, type, source, place, group, problem, q, name, from, before } = query;
   return {
     ...{ state, type, source, orderingKey: group, receivedAfter: from, receivedBefore: before },
-    ...{ text: q, name },
+    ...{ problem, text: q, name },
     ...(place !== undefined &&
       (isChat(place) ? { chat: Number(place) } : { repository: place })),
   };

@@ -559,7 +559,8 @@ testMistakes<void>({
 }, (call) => messageOf(call as () => unknown));
 
 /** Options of every filter. A misspelled one that was ignored would select all events. */
-const FILTER = "There are ids, state, outcome, type, source, repository, chat, orderingKey, " +
+const FILTER =
+  "There are ids, state, outcome, type, source, repository, chat, orderingKey, problem, " +
   "name, text, receivedAfter, " +
   "receivedBefore, settledBefore";
 
