@@ -142,7 +142,8 @@ export async function searchDeliveries(
     reachedAt = list.reachedAt;
   };
   // For a text an engine may pass over many records, and only the time tells how many.
-  if (isByState(query)) await go({ maxReads: MIN_READS });
+  const isText = query.q !== undefined || query.name !== undefined;
+  if (!isText) await go({ maxReads: MIN_READS });
   const isLeft = () => next !== END && events.length < limit;
   if (isLeft()) {
     const [maxReads, maxMs] = isFar ? [FAR_READS, FAR_MS] : [MAX_READS - MIN_READS, MAX_MS];
