@@ -12,6 +12,7 @@ import {
   checkObject,
   checkOptions,
   checkSignal,
+  checkString,
   checkTexts,
   met,
 } from "../../core/check_options.ts";
@@ -37,6 +38,7 @@ import {
   type StoredEvent,
 } from "./event_record.ts";
 import type { BulkOptions, EventList, ListOptions, StoreInspector } from "./event_store.ts";
+import { isQuestion, questionKey, questionNameOf } from "./questions.ts";
 import type { StoreCore } from "./store_core.ts";
 
 /** The number of steps without an event that may be made for each record that may be read. */
@@ -138,6 +140,7 @@ export function checkChoice(doing: string, filter: EventFilter, options: BulkOpt
     onProgress: checkFunction,
     signal: checkSignal,
     dryRun: checkBoolean,
+    by: checkString,
   });
 }
 
@@ -311,6 +314,26 @@ export function storeInspector(core: StoreCore, kept: KeptPayloads): StoreInspec
     async firstBefore(event) {
       const [first] = await membersBefore(engine, event, { limit: 1 }) ?? [];
       return first?.event?.record;
+    },
+
+    async question({ state, waitingFor }) {
+      const name = state === "parked" ? questionNameOf(waitingFor?.name) : undefined;
+      if (name === undefined) return undefined;
+      const [cell] = await engine.cells([questionKey(name)]);
+      return isQuestion(cell!.value) ? { name, by: cell!.value.by } : undefined;
+    },
+
+    async uses() {
+      const has = async (...kinds: readonly string[]) => {
+        for (const kind of kinds) {
+          for await (const _ of engine.list([kind], { atOnce: 1 })) return true;
+        }
+        return false;
+      };
+      const [schedules, states, limits, waits] = await Promise.all([
+        ...[has("cron"), has("state"), has("limit"), has("waiter", "question")],
+      ]);
+      return { schedules: schedules!, states: states!, limits: limits!, waits: waits! };
     },
 
     async emittedBy({ id, emitted = 0 }, max) {

@@ -68,7 +68,7 @@ export interface ImportResult {
 export async function importEvents(
   store: Pick<EventStore, "restore" | "restoreEntry">,
   source: AsyncIterable<Uint8Array | string>,
-  options: Omit<BulkOptions, "dryRun"> = {},
+  options: Pick<BulkOptions, "onProgress" | "signal"> = {},
 ): Promise<ImportResult> {
   checkOptions("import events", options, { onProgress: checkFunction, signal: checkSignal });
   return await new Import(store, options).run(source);
@@ -86,7 +86,7 @@ interface Item {
 /** One import. */
 class Import {
   readonly #store: RestoringStore;
-  readonly #options: Omit<BulkOptions, "dryRun">;
+  readonly #options: Pick<BulkOptions, "onProgress" | "signal">;
   readonly #counts = {
     event: newCounts(),
     state: newCounts(),
@@ -104,7 +104,7 @@ class Import {
   /** The failure of the store, which ends the import. */
   #end: { readonly error: unknown } | undefined;
 
-  constructor(store: RestoringStore, options: Omit<BulkOptions, "dryRun">) {
+  constructor(store: RestoringStore, options: Pick<BulkOptions, "onProgress" | "signal">) {
     this.#store = store;
     this.#options = options;
   }

@@ -83,6 +83,11 @@ export function waitNameOf(name: string): string {
   return ASK + name;
 }
 
+/** Takes the name of a question out of the name that an event waits for; undefined if that is none. */
+export function questionNameOf(waitName: string | undefined): string | undefined {
+  return waitName?.startsWith(ASK) ? waitName.slice(ASK.length) : undefined;
+}
+
 /** Makes the key of the cell of a question. */
 export function questionKey(name: string): CellKey {
   return [...QUESTIONS, name];

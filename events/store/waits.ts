@@ -48,6 +48,8 @@ export interface Wake {
   readonly name: string;
   /** The value, as JSON; undefined for none. */
   readonly value?: string | undefined;
+  /** The person or the tool that wakes it; undefined for a handler or a route. */
+  readonly by?: string | undefined;
 }
 
 /**
