@@ -3,7 +3,7 @@ import type { StoredEvent } from "../events/mod.ts";
 import type { ActCount } from "./_act_steps.ts";
 import type { Act, ActPage } from "./_acts.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { found } from "./_delivery_page.ts";
+import { found } from "./_found.ts";
 import {
   eventsIn,
   type Html,
@@ -125,14 +125,14 @@ function numberIn(parameters: URLSearchParams): number | undefined {
 }
 
 /** Makes a field that {@linkcode fieldsOf} reads: browsers would send a line break as two characters. */
-function hidden([name, value]: readonly [string, unknown]): Html | undefined {
+export function hidden([name, value]: readonly [string, unknown]): Html | undefined {
   if (value === undefined) return undefined;
   const text = String(value).replace(/[%\p{Cc}]/gu, encodeURIComponent);
   return html`<input type="hidden" name="${name}" value="${text}">`;
 }
 
 /** Reads the fields of the form that asks for an act. */
-function fieldsOf(form: URLSearchParams): URLSearchParams {
+export function fieldsOf(form: URLSearchParams): URLSearchParams {
   try {
     return new URLSearchParams([...form].map(([name, value]) => [name, decodeURIComponent(value)]));
   } catch (error) {
@@ -297,14 +297,14 @@ function progressPage(act: Act, of: number | undefined, canStop: boolean): Html 
   const isBad = state === "failed" || state === "interrupted";
   const done = of === undefined ? "" : `max="${of}" value="${Math.min(seen - notKept, of)}"`;
   const badge = tag(`span.badge${isBad ? ".bad" : ""}${isRunning ? ".live" : ""}`, state);
-  const stop = isRunning && canStop && eventId === undefined &&
+  const stop = isRunning && canStop && query &&
     html`<form class="row" method="post" action="stop">${
       hidden(["id", id])
     }<button class="danger">Stop</button></form>`;
   const known = facts([
     ["by", shown(act.by)],
     ["at", time(act.at)],
-    ["event", eventId !== undefined && eventOf(act, 300)],
+    [eventId === undefined ? "on" : "event", !query && eventOf(act, 300)],
   ]);
   const body = live(
     isRunning ? "often" : "end",
@@ -320,7 +320,8 @@ function progressPage(act: Act, of: number | undefined, canStop: boolean): Html 
 }
 
 /** Links to the event of an act, unless that is purged. */
-function eventOf({ kind, eventId = "", about, changed }: Act, max: number): Content {
+function eventOf({ kind, eventId, about, changed }: Act, max: number): Content {
+  if (eventId === undefined) return about !== undefined && shown(about, max);
   const text = shown(eventId, max);
   const isGone = kind === "purge" && changed > 0;
   const event = isGone
@@ -329,16 +330,23 @@ function eventOf({ kind, eventId = "", about, changed }: Act, max: number): Cont
   return [about && `${about} `, event];
 }
 
-const DONE_TO_ONE: Readonly<Record<ActKind, string>> = {
+const DONE_TO_ONE: Readonly<Record<Act["kind"], string>> = {
   replay: "The event was put back.",
   cancel: "The event was cancelled.",
   purge: "The event was deleted, with its payload.",
+  wake: "The event was woken.",
+  answer: "The question was answered.",
+  repeat: "The event is handled again, from the step on.",
+  run: "The schedule was run.",
+  pause: "The schedule is paused.",
+  resume: "The schedule goes on with its next run.",
+  forget: "The state was deleted.",
 };
 
 /** Says what has become of an act. */
 function resultOf(act: Act): string {
-  const { kind, eventId, changed, batch, underway, seen, notKept, state } = act;
-  if (eventId !== undefined && state === "finished" && changed > 0) {
+  const { kind, changed, batch, underway, seen, notKept, state } = act;
+  if (!act.query && state === "finished" && changed > 0) {
     const others = ` It is the first of ${
       number(batch)
     } that are handled together: so all of them are.`;
@@ -387,14 +395,14 @@ function actsPage({ acts, cursor: next }: ActPage, cursor: string | undefined): 
 }
 
 function cellsOf(act: Act): Html[] {
-  const { id, kind, state, at, eventId, query, by, changed, batch } = act;
+  const { id, kind, state, at, query, by, changed, batch } = act;
   const conditions = query ? conditionsOf(query, 60).filter(([, value]) => value) : [];
   const matches = conditions.map(([label, value], i) => [i > 0 && ", ", dim(label), " ", value]);
   return [
     td(a(link("progress", { id }), KIND_NAMES[kind])),
     td(state),
     td(time(at, "short")),
-    td(eventId === undefined ? ["all that match: ", matches] : eventOf(act, 90), "wrap"),
+    td(query ? ["all that match: ", matches] : eventOf(act, 90), "wrap"),
     td(shown(by), "off"),
     td(
       [number(changed), batch > 0 && dim(` with its batch of ${number(batch)}`)],

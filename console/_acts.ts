@@ -9,7 +9,15 @@ import type {
 } from "../events/store/own_cells.ts";
 import { stepsOf } from "./_act_steps.ts";
 import { aboutOf, eventsIn, recordOf } from "./_format.ts";
-import { type ActKind, type ActQuery, askedAtOf, KINDS, kindsFor } from "./_query.ts";
+import {
+  type ActKind,
+  type ActQuery,
+  askedAtOf,
+  type DeedKind,
+  DEEDS,
+  KINDS,
+  kindsFor,
+} from "./_query.ts";
 import { findEvent } from "./_search.ts";
 
 /** Most records, and the number of acts after which those beyond are deleted. */
@@ -36,14 +44,14 @@ export interface Act {
   /** Id, which begins with the time of the question that was asked before. */
   readonly id: string;
   /** Kind. */
-  readonly kind: ActKind;
+  readonly kind: ActKind | DeedKind;
   /** Time at which it began, milliseconds since the epoch. */
   readonly at: number;
   /** Session and address of who did it, for people: `operator 3f2a from 203.0.113.7`. */
   readonly by: string;
   /** Event that it was done to; undefined for all that match. */
   readonly eventId?: string | undefined;
-  /** Type of that event, and the repository or chat that it belongs to, for people. */
+  /** Type of that event, and the repository or chat that it belongs to, or what else it was done to, for people. */
   readonly about?: string | undefined;
   /** Choice of events, of an act on many. */
   readonly query?: ActQuery | undefined;
@@ -69,7 +77,10 @@ export interface Act {
 }
 
 /** Question that an act answers: its id, its kind, who answers, and an event or a choice of events. */
-type Question = Pick<Act, "id" | "kind" | "by" | "eventId" | "query">;
+type Question = Pick<Act, "id" | "by" | "eventId" | "query"> & { readonly kind: ActKind };
+
+/** Thing that is done to an event, a schedule or a state, and who does it. */
+export type Deed = Pick<Act, "id" | "by" | "eventId" | "about"> & { readonly kind: DeedKind };
 
 /** Page of acts, the newest first. */
 export interface ActPage {
@@ -112,13 +123,25 @@ export class Acts {
     const begun = begin(question);
     const act = await this.get(begun.id) ? undefined : await this.#runOne(begun);
     if (!act) return await this.#again(begun);
-    const { kind, eventId, changed, by, batch, error } = act;
-    const data = {
-      ...{ kind, eventId, changed, by },
-      ...(batch > 0 && { batch }),
-      ...(error !== undefined && { error }),
-    };
-    writeLog(this.#parts.log, error === undefined ? "info" : "error", "console act", data);
+    this.#logOne(act);
+    return act;
+  }
+
+  /**
+   * Does something to one thing. If an act with the id has begun before, it is returned.
+   *
+   * @param deed The thing.
+   * @param change Does it; false if there is nothing to be done any more.
+   */
+  async deed(deed: Deed, change: () => Promise<boolean>): Promise<Act> {
+    const begun = begin(deed);
+    const progress = await this.#start(begun);
+    if (!progress) return await this.#again(begun);
+    const act = await this.#run(progress, async () => {
+      progress.note({ seen: 1, underway: 1 });
+      progress.note({ changed: await change() ? 1 : 0, underway: 0 });
+    });
+    this.#logOne(act);
     return act;
   }
 
@@ -178,15 +201,16 @@ export class Acts {
   }
 
   /** Acts on an event; undefined if the act with this id has begun already. */
-  async #runOne(begun: Act): Promise<Act | undefined> {
+  async #runOne(begun: Act & Question): Promise<Act | undefined> {
+    const { kind } = begun;
     const event = await findEvent(this.#parts.store, begun.eventId!);
-    const isMeant = event && kindsFor(event.state).includes(begun.kind) &&
+    const isMeant = event && kindsFor(event.state).includes(kind) &&
       !hasChangedSince(event, askedAtOf(begun.id)!);
     // It may have been changed by this act, sent at the same time.
     if (!isMeant) return await this.get(begun.id) ? undefined : { ...begun, state: "finished" };
     const record = recordOf(event);
     const progress = await this.#start(record ? { ...begun, about: aboutOf(record) } : begun);
-    return progress && await this.#run(progress, () => this.#changeOne(progress, event));
+    return progress && await this.#run(progress, () => this.#changeOne(progress, kind, event));
   }
 
   /** Writes the first record of an act; undefined if it has one already. */
@@ -200,10 +224,10 @@ export class Acts {
   }
 
   /** Reads the act that has begun under an id. Somebody has sent its form again, and the log names them. */
-  async #again({ id, kind, eventId, query, by }: Act): Promise<Act> {
+  async #again({ id, kind, eventId, query, about, by }: Act): Promise<Act> {
     const act = await this.get(id);
     if (!act) throw new Error("The record of the act cannot be read: another version wrote it");
-    const asked = eventId === undefined ? { query } : { eventId };
+    const asked = eventId !== undefined ? { eventId } : query ? { query } : { about };
     const data = { kind, actId: id, ...asked, by, begunBy: act.by };
     writeLog(this.#parts.log, "info", "console act sent again", data);
     return act;
@@ -221,7 +245,7 @@ export class Acts {
       progress.note({ state: "failed", error: reasonOf(error) });
     }
     const { act } = progress;
-    const isEmpty = act.eventId !== undefined && act.changed === 0 && act.state !== "failed";
+    const isEmpty = !act.query && act.changed === 0 && act.state !== "failed";
     try {
       if (isEmpty) await this.#parts.records.delete(keyOf("act", act.id)!);
       else await progress.write();
@@ -231,6 +255,15 @@ export class Acts {
     }
     this.#running.delete(act.id);
     return act;
+  }
+
+  #logOne({ kind, eventId, about, changed, by, batch, error }: Act): void {
+    const data = {
+      ...(eventId === undefined ? { kind, about, changed, by } : { kind, eventId, changed, by }),
+      ...(batch > 0 && { batch }),
+      ...(error !== undefined && { error }),
+    };
+    writeLog(this.#parts.log, error === undefined ? "info" : "error", "console act", data);
   }
 
   #logEnd({ id: actId, kind, by, state, changed, seen, error }: Act): void {
@@ -247,14 +280,14 @@ export class Acts {
     this.#ends.add(end);
   }
 
-  async #changeOne(progress: ActProgress, event: StoredEvent): Promise<void> {
-    const { kind } = progress.act;
+  async #changeOne(progress: ActProgress, kind: ActKind, event: StoredEvent): Promise<void> {
+    const { by } = progress.act;
     const { id, state } = event;
     progress.note({ seen: 1, underway: 1 });
     const wasCancelled = "cancelRequestedAt" in event && event.cancelRequestedAt !== undefined;
     // A cancellation is for the event in any open state: it may have been leased meanwhile.
     const filter = { ids: [id], ...(kind !== "cancel" && { state }) };
-    const found = await this.#change(kind, filter);
+    const found = await this.#change(kind, filter, { by });
     const changed = kind === "cancel" && wasCancelled ? 0 : found;
     const events = changed > 0 && kind === "cancel" ? eventsIn(event) : 1;
     progress.note({ changed, underway: 0, batch: events > 1 ? events : 0 });
@@ -264,7 +297,7 @@ export class Acts {
     progress: ActProgress,
     question: Question & { readonly query: ActQuery },
   ): Promise<void> {
-    const { id, kind } = question;
+    const { id, kind, by } = question;
     const { records } = this.#parts;
     const signal = AbortSignal.any([this.#ending.signal, progress.stop.signal]);
     const stoppedBy = async () => byOf(await records.read(keyOf("stop", id)!));
@@ -286,14 +319,15 @@ export class Acts {
         progress.note({ changed: changed + more, underway: ids.length - more });
       note(
         await this.#change(kind, step.filter, {
-          signal,
+          ...{ signal, by },
           onProgress: ({ changed }) => note(changed),
         }),
       );
       await progress.write({ underway: 0 });
     }
-    const by = progress.stop.signal.aborted && !this.#ending.signal.aborted && await stoppedBy();
-    if (by) progress.note({ state: "stopped", stoppedBy: by });
+    const isStopped = progress.stop.signal.aborted && !this.#ending.signal.aborted;
+    const stopper = isStopped && await stoppedBy();
+    if (stopper) progress.note({ state: "stopped", stoppedBy: stopper });
   }
 
   /** Changes the events of a filter, as far as they match it. */
@@ -320,7 +354,7 @@ export class Acts {
       if (this.#ending.signal.aborted) return;
       const act = actOf(value, key);
       const isIdle = act?.changed === 0 && act.state === "finished";
-      ranked[isIdle ? 0 : act && act.eventId === undefined ? 2 : 1]!.push(key);
+      ranked[isIdle ? 0 : act?.query ? 2 : 1]!.push(key);
       count++;
     }
     for (const key of ranked.flat().slice(0, Math.max(0, count - MAX_ACTS))) {
@@ -380,9 +414,10 @@ class ActProgress {
   }
 }
 
-function begin(question: Question): Act {
+function begin<TQuestion extends Question | Deed>(question: TQuestion): Act & TQuestion {
   const none = { changed: 0, batch: 0, underway: 0, notKept: 0, seen: 0 };
-  return { ...question, at: Date.now(), ...none, state: "running" };
+  const begun = { ...question, at: Date.now(), ...none, state: "running" } as const;
+  return begun as Act & TQuestion;
 }
 
 /** Checks whether an event has come, or ended, after the question about it: it is another one, or ended anew. */
@@ -399,7 +434,7 @@ const isQuery = shape({
 const isActShape = shape({
   v: isOneOf([1]),
   id: isText,
-  kind: isOneOf(KINDS),
+  kind: isOneOf([...KINDS, ...DEEDS]),
   ...{ at: isTime, aliveAt: isTime, by: isText },
   ...{ eventId: orNone(isText), about: orNone(isText), query: orNone(isQuery) },
   ...{ changed: isCount, batch: isCount, underway: isCount, notKept: isCount, seen: isCount },

@@ -6,6 +6,7 @@ import { act, acts, progress, question, stop } from "./_act_pages.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deliveries } from "./_deliveries_page.ts";
 import { delivery, payload } from "./_delivery_page.ts";
+import { fixture } from "./_fixture.ts";
 import {
   assetResponse,
   Forms,
@@ -24,9 +25,15 @@ import {
   type Page,
   type PageContext,
   type SendAnswers,
+  type Uses,
 } from "./_layout.ts";
 import { Login, REFRESHED, type Session, type Tokens } from "./_login.ts";
 import { overview } from "./_overview_page.ts";
+import { parked, wake, wakeQuestion } from "./_parked_page.ts";
+import { running } from "./_running_page.ts";
+import { schedule, schedules } from "./_schedules_page.ts";
+import { forget, state, states } from "./_states_page.ts";
+import { repeat, repeatQuestion } from "./_repeat_page.ts";
 
 /** Parts of the console's routes. */
 export interface ConsoleAppOptions extends Tokens {
@@ -52,6 +59,9 @@ export interface ConsoleAppOptions extends Tokens {
 
 /** Largest form of an act: a choice of deliveries takes most of it. */
 const MAX_ACT_BYTES = 16_384;
+
+/** Largest form that wakes an event: in a form, each byte of a value may take three. */
+const MAX_WAKE_FORM_BYTES = 32_768;
 
 /** Longest wait for the store. */
 const STORE_TIMEOUT_MS = 20_000;
@@ -87,11 +97,15 @@ class Board {
     this.#pages = new Map([
       ...[visit("", overview), visit("deliveries", deliveries), visit("delivery", delivery)],
       ...[visit("payload", payload), visit("acts", acts), visit("progress", progress)],
-      visit("limits", limits),
+      ...[visit("limits", limits), visit("running", running), visit("parked", parked)],
+      ...[visit("wake", wakeQuestion), visit("repeat", repeatQuestion), visit("fixture", fixture)],
+      ...[visit("schedules", schedules), visit("states", states), visit("state", state)],
       ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
     ]).set("login", (c) => login.show(c));
     this.#forms = new Map([
       ...[visit("act", act, MAX_ACT_BYTES), visit("stop", stop, MAX_ACT_BYTES)],
+      ...[visit("wake", wake, MAX_WAKE_FORM_BYTES), visit("repeat", repeat, MAX_ACT_BYTES)],
+      ...[visit("schedule", schedule, MAX_ACT_BYTES), visit("forget", forget, MAX_ACT_BYTES)],
       ...sending ? [visit("send", sending.form, sending.maxBytes)] : [],
     ]).set("login", (c) => login.answer(c)).set("logout", (c) => login.logout(c));
   }
@@ -174,7 +188,7 @@ class Board {
     const isForm = maxBytes !== undefined;
     const isPoll = !isForm && REFRESHED.includes(page) && c.req.header("X-Poll") !== undefined;
     if (isPoll) c.set("isPoll", true);
-    const context = { ...this.#contextOf(session), session };
+    const context = { ...this.#contextOf(session, await this.#uses()), session };
     if (this.#forms.has(page) && !isOperator(context)) {
       const why = "Viewers look. Log in with an operator's token to act.";
       throw new Refusal(403, "Not allowed", why);
@@ -186,7 +200,18 @@ class Board {
       ? await this.#reader.read(c, maxBytes)
       : new URL(c.req.url).searchParams;
     const answer = await answering({ data, context, parameters, isPoll, by });
-    return answer instanceof Response ? answer : this.#respond(session, answer);
+    return answer instanceof Response
+      ? answer
+      : pageResponse(layout(context, answer), answer.status);
+  }
+
+  /** Tells what the store has; undefined if that cannot be read: the page itself says so. */
+  async #uses(): Promise<Uses | undefined> {
+    try {
+      return await this.#options.data.uses();
+    } catch {
+      return undefined;
+    }
   }
 
   #respond(
@@ -198,8 +223,15 @@ class Board {
     return pageResponse(layout(this.#contextOf(session), page), status, headers);
   }
 
-  #contextOf(session: Session | undefined): PageContext {
+  #contextOf(session: Session | undefined, uses?: Uses): PageContext {
     const { name, environment, hidesPayloads, sending } = this.#options;
-    return { name, environment, session, hidesPayloads, sendsExamples: sending !== undefined };
+    return {
+      name,
+      environment,
+      session,
+      hidesPayloads,
+      sendsExamples: sending !== undefined,
+      uses,
+    };
   }
 }

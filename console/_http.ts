@@ -67,14 +67,14 @@ export function redirect(to: string, cookies: readonly string[] = []): Response 
   return new Response(null, { status: 303, headers });
 }
 
-/** Makes an answer with a payload: as plain text that no browser opens, since others have written it. */
-export function payloadResponse(payload: Uint8Array<ArrayBuffer>): Response {
-  return new Response(payload, {
+/** Makes an answer with a file: as plain text that no browser opens, since others have written it. */
+export function downloadResponse(content: BodyInit, name: string): Response {
+  return new Response(content, {
     headers: {
       ...HEADERS,
       "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
       "Content-Type": "text/plain; charset=utf-8",
-      "Content-Disposition": 'attachment; filename="payload.json"',
+      "Content-Disposition": `attachment; filename="${name}"`,
     },
   });
 }

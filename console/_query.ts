@@ -42,6 +42,12 @@ const CHANGED = {
 /** Kind of act. */
 export type ActKind = keyof typeof CHANGED;
 
+/** Kind of an act on one thing that has a form of its own. */
+export type DeedKind = typeof DEEDS[number];
+
+/** Kinds of these acts. */
+export const DEEDS = ["wake", "answer", "repeat", "run", "pause", "resume", "forget"] as const;
+
 /** Kinds of acts. */
 export const KINDS = Object.keys(CHANGED) as readonly ActKind[];
 
@@ -52,13 +58,16 @@ export const kindsFor = (state: State | undefined): readonly ActKind[] =>
 /** Longest value of each text. */
 export const MAX_LENGTHS = {
   ...{ type: 100, source: 100, place: 300, group: 600, id: MAX_ID_LENGTH, cursor: 2_000 },
+  ...{ name: 600, step: 1_000, prefix: 256, intake: 256, key: 256, version: 100 },
 };
 
 // deno-lint-ignore no-control-regex -- it finds control characters
 const CONTROLS = /[\u0000-\u001f\u007f]/;
 
 /** Parameters with texts of stored events, which are taken as they are. */
-const AS_STORED: ReadonlySet<string> = new Set(["place", "group", "id"]);
+const AS_STORED: ReadonlySet<string> = new Set([
+  ...["place", "group", "id", "name", "step", "prefix", "intake", "key"],
+]);
 
 /** Reads a parameter that may be given once. A blank one, of an empty field, is not given. */
 function one(parameters: URLSearchParams, name: string): string | undefined {

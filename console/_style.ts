@@ -86,6 +86,8 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0 0;background:var(--
 .json summary{cursor:pointer;width:max-content;max-width:100%}.json div{padding-left:13px}
 .json .k{color:var(--name)}.json .s{color:var(--string)}.json .n{color:var(--num)}.json .w{color:var(--word)}.json i{color:var(--dim);font-style:normal}
 .json [hidden]{display:none}
+.wide{flex-basis:100%}.wide textarea{min-height:90px}.below{margin-top:16px}td form.row,td .row{flex-wrap:nowrap}
+.tree,.tree ul{margin:0;padding-left:18px}.tree li{margin:3px 0;overflow-wrap:anywhere}
 progress{width:100%;height:10px;accent-color:var(--accent)}
 .login{max-width:380px;margin:12vh auto 0}.login form{display:grid;gap:12px;margin-top:16px}
 [hidden]{display:none}
