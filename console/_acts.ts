@@ -1,7 +1,7 @@
 import { type LogSink, reasonOf, writeLog } from "../core/mod.ts";
 import { isCount, isOneOf, isText, isTime, orNone, shape } from "../core/shape.ts";
 import { STORED_STATES } from "../events/store/event_record.ts";
-import type { EventFilter, EventStore, StoredEvent } from "../events/store/mod.ts";
+import type { BulkOptions, EventFilter, EventStore, StoredEvent } from "../events/store/mod.ts";
 import type {
   ConsoleRecordKey,
   ConsoleRecords,
@@ -334,11 +334,11 @@ export class Acts {
   async #change(
     kind: ActKind,
     filter: EventFilter,
-    options: Parameters<EventStore["purge"]>[1] = {},
+    { by, ...options }: BulkOptions & { readonly by: string },
   ): Promise<number> {
     const { store } = this.#parts;
-    if (kind === "replay") return (await store.replayAll(filter, options)).changed;
-    if (kind === "cancel") return (await store.cancelAll(filter, options)).changed;
+    if (kind === "replay") return (await store.replayAll(filter, { by, ...options })).changed;
+    if (kind === "cancel") return (await store.cancelAll(filter, { by, ...options })).changed;
     return (await store.purge(filter, options)).changed;
   }
 

@@ -12,7 +12,6 @@ import {
   checkObject,
   checkOptions,
   checkSignal,
-  checkString,
   checkTexts,
   met,
 } from "../../core/check_options.ts";
@@ -140,7 +139,6 @@ export function checkChoice(doing: string, filter: EventFilter, options: BulkOpt
     onProgress: checkFunction,
     signal: checkSignal,
     dryRun: checkBoolean,
-    by: checkString,
   });
 }
 

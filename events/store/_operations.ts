@@ -93,14 +93,14 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
       return { ...counts, dueLater, oldestWaitingAt };
     },
 
-    async replayAll(filter, { fresh, ...options } = {}) {
-      checkOptions("replay events", { fresh }, { fresh: checkBoolean });
+    async replayAll(filter, { fresh, by, ...options } = {}) {
+      checkOptions("replay events", { fresh, by }, { fresh: checkBoolean, by: checkString });
       checkChoice("replay events", filter, options);
       const work = new Work(options, filter.ids);
       const meant = replayableOf(filter);
       const found = find(engine, meant, work);
       const isMeant = (record: EventRecord) => matches(record, meant);
-      const choice = { fresh, by: options.by, isMeant };
+      const choice = { fresh, by, isMeant };
       if (options.dryRun) await changeEach(found, (each) => canBeReplayed(kept, each), work);
       else await replayEach(found, (id) => replay(id, choice), work);
       return work.result;
@@ -108,15 +108,11 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
 
     cancel: (id, { by } = {}) => cancelEvent(core, id, {}, by),
 
-    cancelAll(filter, options = {}) {
-      return changeAll(
-        "cancel events",
-        filter,
-        options,
-        (found) =>
-          options.dryRun ? canBeCancelled(found) : cancelFound(core, filter, found, options.by),
-        { onlyOpen: true },
-      );
+    async cancelAll(filter, { by, ...options } = {}) {
+      checkOptions("cancel events", { by }, { by: checkString });
+      const change: ChangeFound = (found) =>
+        options.dryRun ? canBeCancelled(found) : cancelFound(core, filter, found, by);
+      return await changeAll("cancel events", filter, options, change, { onlyOpen: true });
     },
 
     async purge(filter, options = {}) {

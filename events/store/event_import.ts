@@ -68,7 +68,7 @@ export interface ImportResult {
 export async function importEvents(
   store: Pick<EventStore, "restore" | "restoreEntry">,
   source: AsyncIterable<Uint8Array | string>,
-  options: Pick<BulkOptions, "onProgress" | "signal"> = {},
+  options: Omit<BulkOptions, "dryRun"> = {},
 ): Promise<ImportResult> {
   checkOptions("import events", options, { onProgress: checkFunction, signal: checkSignal });
   return await new Import(store, options).run(source);
@@ -86,7 +86,7 @@ interface Item {
 /** One import. */
 class Import {
   readonly #store: RestoringStore;
-  readonly #options: Pick<BulkOptions, "onProgress" | "signal">;
+  readonly #options: Omit<BulkOptions, "dryRun">;
   readonly #counts = {
     event: newCounts(),
     state: newCounts(),
@@ -104,7 +104,7 @@ class Import {
   /** The failure of the store, which ends the import. */
   #end: { readonly error: unknown } | undefined;
 
-  constructor(store: RestoringStore, options: Pick<BulkOptions, "onProgress" | "signal">) {
+  constructor(store: RestoringStore, options: Omit<BulkOptions, "dryRun">) {
     this.#store = store;
     this.#options = options;
   }

@@ -276,8 +276,6 @@ export interface BulkOptions {
    * @default {false}
    */
   readonly dryRun?: boolean | undefined;
-  /** The person or the tool that does it, see {@linkcode Intervening.by}. */
-  readonly by?: string | undefined;
 }
 
 /**
@@ -533,14 +531,14 @@ export interface EventOperations {
    * somebody has cancelled is put back by its id, or with the outcome `cancelled`.
    *
    * @param filter The choice of events; by default those that are not dead are not changed.
-   * @param options A callback for the progress, a signal that ends the operation, and `fresh`, with which dead ones
-   * begin anew.
+   * @param options A callback for the progress, a signal that ends the operation, `fresh`, with which dead ones
+   * begin anew, and `by`, who does it, for people.
    * @returns The number of events put back.
    * @throws {TypeError} If the filter has another member or a wrong value, or there is another option.
    */
   replayAll(
     filter: EventFilter,
-    options?: BulkOptions & { readonly fresh?: boolean | undefined },
+    options?: BulkOptions & Intervening & { readonly fresh?: boolean | undefined },
   ): Promise<BulkResult>;
 
   /**
@@ -560,11 +558,11 @@ export interface EventOperations {
    * before, and still run, are not counted again.
    *
    * @param filter The choice of events; those that are settled are not changed.
-   * @param options A callback for the progress, and a signal that ends the operation.
+   * @param options A callback for the progress, a signal that ends the operation, and `by`, who does it, for people.
    * @returns The number of events cancelled.
    * @throws {TypeError} If the filter has another member or a wrong value, or there is another option.
    */
-  cancelAll(filter: EventFilter, options?: BulkOptions): Promise<BulkResult>;
+  cancelAll(filter: EventFilter, options?: BulkOptions & Intervening): Promise<BulkResult>;
 
   /**
    * Deletes events that are done or dead. A delivery of theirs that is sent again makes a new event.
