@@ -4,7 +4,7 @@ import { questionNameOf } from "../events/store/questions.ts";
 import { MAX_WAKE_BYTES } from "../events/store/waits.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deedFields, deedForm, doDeed } from "./_deeds.ts";
-import { found } from "./_found.ts";
+import { found as deliveryOf } from "./_found.ts";
 import { aboutOf, duration, type Html, link, number, recordOf, shown, time } from "./_format.ts";
 import { ParameterError, Refusal } from "./_http.ts";
 import {
@@ -57,16 +57,20 @@ export interface Parked {
 export async function readParked(
   { store }: ConsoleData,
   parameters: URLSearchParams,
-  { hidesPayloads }: Pick<PageContext, "hidesPayloads">,
 ): Promise<Parked> {
-  const cursor = text(parameters, "cursor");
-  const page = await pageOf(store, cursor);
+  const page = await pageOf(store, text(parameters, "cursor"));
   const events = page.events.flatMap((event) => {
     const record = recordOf(event);
-    return record?.waitingFor ? [parkedOf(record, record.waitingFor, hidesPayloads)] : [];
+    return record?.waitingFor ? [parkedOf(record, record.waitingFor)] : [];
   });
   return { events, cursor: page.cursor };
 }
+
+/** Takes out the names that events wait for, where payloads are not shown. */
+export const hideNames = ({ events, ...page }: Parked): Parked => ({
+  ...page,
+  events: events.map((event) => ({ ...event, name: undefined })),
+});
 
 async function pageOf(store: ConsoleData["store"], cursor: string | undefined) {
   try {
@@ -80,7 +84,7 @@ async function pageOf(store: ConsoleData["store"], cursor: string | undefined) {
 }
 
 /** Tells what kind of thing a name stands for. */
-export function awaitedBy(name: string): Awaited {
+function awaitedBy(name: string): Awaited {
   if (questionNameOf(name) !== undefined) return "answer";
   return name.startsWith("sleep/") ? "time" : "name";
 }
@@ -88,22 +92,15 @@ export function awaitedBy(name: string): Awaited {
 function parkedOf(
   record: EventRecord,
   { name, since, until }: NonNullable<EventRecord["waitingFor"]>,
-  hidesNames: boolean,
 ): ParkedEvent {
   const [id, about] = [record.id, aboutOf(record)];
-  return {
-    id,
-    about,
-    waitsFor: awaitedBy(name),
-    name: hidesNames ? undefined : name,
-    since,
-    until,
-  };
+  return { id, about, waitsFor: awaitedBy(name), name, since, until };
 }
 
 /** Answers with the events that wait to be woken. */
 export async function parked({ data, parameters, context }: Visit): Promise<Page> {
-  const page = await readParked(data, parameters, context);
+  const found = await readParked(data, parameters);
+  const page = context.hidesPayloads ? hideNames(found) : found;
   const isFirst = !parameters.has("cursor");
   const body = parkedPage(page, isFirst, context);
   return { title: "Waiting for an answer", at: "parked", body, isLive: isFirst };
@@ -170,7 +167,7 @@ export async function wakeQuestion({ data, parameters, context }: Visit): Promis
 
 /** Reads an event that waits to be woken. */
 async function waiting(data: ConsoleData, id: string | undefined): Promise<WakeForm> {
-  const record = recordOf((await found(data, id)).event);
+  const record = recordOf((await deliveryOf(data, id)).event);
   if (!record?.waitingFor || record.state !== "parked") {
     throw new Refusal(409, "It does not wait", "This event does not wait to be woken any more.");
   }
@@ -238,7 +235,7 @@ export async function wake(visit: Visit): Promise<Page | Response> {
   if ("flaw" in given) {
     return { ...wakePage({ ...await waiting(data, id), typed, ...given }, context), status: 400 };
   }
-  const record = recordOf((await found(data, id)).event);
+  const record = recordOf((await deliveryOf(data, id)).event);
   const wait = record?.waitingFor;
   return await doDeed(visit, fields, {
     kind: word(fields, "kind", ["wake", "answer"]) ?? "wake",

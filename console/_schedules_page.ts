@@ -6,7 +6,7 @@ import {
   runSchedule,
   slotIdOf,
 } from "../events/schedules/mod.ts";
-import type { StoredEvent } from "../events/mod.ts";
+import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import { SCHEDULE } from "../events/store/emission.ts";
 import { hasHandlerFor } from "../events/store/processes.ts";
 import type { ConsoleData } from "./_console_data.ts";
@@ -28,6 +28,7 @@ import {
   type Visit,
 } from "./_layout.ts";
 import { text, word } from "./_query.ts";
+import { findEvent } from "./_search.ts";
 
 /** Most schedules that are shown. */
 const MAX_SCHEDULES = 200;
@@ -48,12 +49,15 @@ export interface ListedSchedule {
   /** Time since which a run is due that nobody has made; undefined if none is. */
   readonly overdueSince?: number | undefined;
   /** The event of its last run, if it is still stored. */
-  readonly last?: { readonly at: number; readonly event: StoredEvent } | undefined;
+  readonly last?: { readonly at: number; readonly event: Run } | undefined;
   /** Set while it is paused. */
   readonly paused?: { readonly at: number; readonly by?: string | undefined } | undefined;
   /** False if no process has handlers for it; undefined if that is not known. */
   readonly isHandled?: boolean | undefined;
 }
+
+/** Event of a run, as the schedules show it. */
+type Run = Pick<StoredEvent, "id" | "state"> & Pick<EventRecord, "outcome">;
 
 /** Schedules of the store. */
 export interface Schedules {
@@ -122,8 +126,9 @@ function timesAfter(
   };
 }
 
-async function runOf(store: ConsoleData["store"], id: string): Promise<StoredEvent | undefined> {
-  return (await Array.fromAsync(store.list({ ids: [id] })))[0];
+async function runOf(store: ConsoleData["store"], id: string): Promise<Run | undefined> {
+  const event = await findEvent(store, id);
+  return event && { id, state: event.state, outcome: recordOf(event)?.outcome };
 }
 
 /** Answers with the schedules. */
@@ -177,7 +182,7 @@ function nextOf({ paused, next, overdueSince, isHandled }: ListedSchedule): Cont
 
 function lastOf({ last }: ListedSchedule): Content {
   if (!last) return dim("none is kept");
-  const { outcome } = recordOf(last.event) ?? {};
+  const { outcome } = last.event;
   return [
     a(link("delivery", { id: last.event.id }), time(last.at, "short")),
     " ",

@@ -69,15 +69,20 @@ const headOf = ({ intake, key, version, expiresAt, isUnreadable }: ListedState):
 export async function readState(
   data: ConsoleData,
   parameters: URLSearchParams,
-  { hidesPayloads }: Pick<PageContext, "hidesPayloads">,
 ): Promise<StateWithValue> {
   const state = await findState(data, parameters);
   if (!state) {
     const why = "No state has this key. It may have expired, or somebody has deleted it.";
     throw new Refusal(404, "No such state", why);
   }
-  return { ...headOf(state), value: hidesPayloads ? undefined : state.value };
+  return { ...headOf(state), value: state.value };
 }
+
+/** Takes out the value of a state, where payloads are not shown. */
+export const hideValue = (state: StateWithValue): StateWithValue => ({
+  ...state,
+  value: undefined,
+});
 
 async function findState(
   { store }: ConsoleData,
@@ -145,7 +150,7 @@ function cellsOf({ intake, key, expiresAt, isUnreadable }: StateHead): Html[] {
 
 /** Answers with a state. */
 export async function state({ data, parameters, context }: Visit): Promise<Page> {
-  const body = statePage(await readState(data, parameters, context), context);
+  const body = statePage(await readState(data, parameters), context);
   return { title: "State", at: "states", body };
 }
 
