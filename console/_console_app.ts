@@ -84,6 +84,8 @@ class Board {
   readonly #pages: ReadonlyMap<string, Answer>;
   readonly #forms: ReadonlyMap<string, Answer>;
   readonly #reader = new Forms();
+  /** Things that the store has, as they were read last. */
+  #uses: Uses | undefined;
 
   constructor(options: ConsoleAppOptions) {
     this.#options = options;
@@ -188,7 +190,8 @@ class Board {
     const isForm = maxBytes !== undefined;
     const isPoll = !isForm && REFRESHED.includes(page) && c.req.header("X-Poll") !== undefined;
     if (isPoll) c.set("isPoll", true);
-    const context = { ...this.#contextOf(session, await this.#uses()), session };
+    await this.#readUses();
+    const context = { ...this.#contextOf(session), session };
     if (this.#forms.has(page) && !isOperator(context)) {
       const why = "Viewers look. Log in with an operator's token to act.";
       throw new Refusal(403, "Not allowed", why);
@@ -200,17 +203,15 @@ class Board {
       ? await this.#reader.read(c, maxBytes)
       : new URL(c.req.url).searchParams;
     const answer = await answering({ data, context, parameters, isPoll, by });
-    return answer instanceof Response
-      ? answer
-      : pageResponse(layout(context, answer), answer.status);
+    return answer instanceof Response ? answer : this.#respond(session, answer, answer.status);
   }
 
-  /** Tells what the store has; undefined if that cannot be read: the page itself says so. */
-  async #uses(): Promise<Uses | undefined> {
+  /** Finds out what the store has, if that can be read: otherwise the page itself says so. */
+  async #readUses(): Promise<void> {
     try {
-      return await this.#options.data.uses();
+      this.#uses = await this.#options.data.uses();
     } catch {
-      return undefined;
+      this.#uses = undefined;
     }
   }
 
@@ -223,15 +224,9 @@ class Board {
     return pageResponse(layout(this.#contextOf(session), page), status, headers);
   }
 
-  #contextOf(session: Session | undefined, uses?: Uses): PageContext {
+  #contextOf(session: Session | undefined): PageContext {
     const { name, environment, hidesPayloads, sending } = this.#options;
-    return {
-      name,
-      environment,
-      session,
-      hidesPayloads,
-      sendsExamples: sending !== undefined,
-      uses,
-    };
+    const sendsExamples = sending !== undefined;
+    return { name, environment, session, hidesPayloads, sendsExamples, uses: this.#uses };
   }
 }

@@ -124,7 +124,11 @@ function deliveryPage(
       "section",
       tag("h2.first", "Timeline"),
       timeline(timelineOf({ ...parts, record, now: Date.now() })),
-      details.steps.length > 0 && [tag("h2", "Steps"), stepsOf(record, details.steps, context)],
+      // Their results are deleted once it is done.
+      steps.length > 0 && state !== "done" && [
+        tag("h2", "Steps"),
+        stepsOf(record, steps, context),
+      ],
       familyOf(record, details),
     ),
     tag("section", tag("h2.first", "Facts"), facts(factsOf(record, details, context))),

@@ -1,6 +1,6 @@
 import { html, raw } from "@hono/hono/html";
 import type { EventRecord } from "../events/mod.ts";
-import { questionNameOf } from "../events/store/questions.ts";
+import { askingStepOf, questionNameOf } from "../events/store/questions.ts";
 import { MAX_WAKE_BYTES } from "../events/store/waits.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deedFields, deedForm, doDeed } from "./_deeds.ts";
@@ -37,6 +37,8 @@ export interface ParkedEvent {
   readonly about: string;
   /** Kind of what it waits for. */
   readonly waitsFor: Awaited;
+  /** Name of the step that has asked; undefined if it waits for no answer, or that is not known. */
+  readonly asked: string | undefined;
   /** Name that it waits for; undefined where names are not shown. */
   readonly name: string | undefined;
   /** Time at which it was parked, milliseconds since the epoch. */
@@ -94,7 +96,8 @@ function parkedOf(
   { name, since, until }: NonNullable<EventRecord["waitingFor"]>,
 ): ParkedEvent {
   const [id, about] = [record.id, aboutOf(record)];
-  return { id, about, waitsFor: awaitedBy(name), name, since, until };
+  const asked = askingStepOf(record, name);
+  return { id, about, waitsFor: awaitedBy(name), asked, name, since, until };
 }
 
 /** Answers with the events that wait to be woken. */
@@ -125,7 +128,7 @@ function parkedPage({ events, cursor }: Parked, isFirst: boolean, context: PageC
   return live(
     isFirst ? "rest" : undefined,
     tag("div.head", tag("h1", "Waiting for an answer")),
-    table("Waiting", columns, rows, { style: "list", empty }),
+    table("Waiting", columns, rows, { style: "cards", empty }),
     more,
   );
 }
@@ -133,18 +136,23 @@ function parkedPage({ events, cursor }: Parked, isFirst: boolean, context: PageC
 const labelOf = ({ waitsFor }: Pick<ParkedEvent, "waitsFor">): string =>
   waitsFor === "answer" ? "Answer" : "Wake";
 
-function cellsOf({ id, about, waitsFor, name, since, until }: ParkedEvent): Html[] {
+function cellsOf(event: ParkedEvent): Html[] {
+  const { id, about, since, until } = event;
   const left = until - Date.now();
   return [
     td(a(link("delivery", { id }), shown(about, 200)), "wrap"),
-    td(whatOf(waitsFor, name), "wrap"),
+    td(whatOf(event), "wrap"),
     td([duration(Math.max(0, Date.now() - since)), " ", dim(time(since, "short"))]),
     td([left > 0 ? `in ${duration(left)} ` : "its time is over ", dim(time(until, "short"))]),
   ];
 }
 
-function whatOf(waitsFor: Awaited, name: string | undefined) {
-  if (waitsFor === "answer") return "the answer to a question";
+function whatOf({ waitsFor, asked, name }: Pick<ParkedEvent, "waitsFor" | "asked" | "name">) {
+  if (waitsFor === "answer") {
+    return asked === undefined
+      ? "the answer to a question"
+      : ["the answer to ", tag("span.mono", shown(asked, 300))];
+  }
   if (waitsFor === "time") return "a time";
   return name === undefined ? "a name" : ["the name ", tag("span.mono", shown(name, 256))];
 }
@@ -179,11 +187,12 @@ function wakePage(form: WakeForm, { hidesPayloads }: PageContext): Page {
   const { record, wait, senders, typed = "", flaw } = form;
   const { id } = record;
   const waitsFor = awaitedBy(wait.name);
+  const asked = askingStepOf(record, wait.name);
   const label = labelOf({ waitsFor });
   const title = waitsFor === "answer" ? "Answer the question of this event" : "Wake this event";
   const known = facts([
     ["event", a(link("delivery", { id }), aboutOf(record))],
-    ["waits for", whatOf(waitsFor, hidesPayloads ? undefined : wait.name)],
+    ["waits for", whatOf({ waitsFor, asked, name: hidesPayloads ? undefined : wait.name })],
     ["since", time(wait.since)],
     ["until", time(wait.until)],
     ["id", shown(id, 1_000), ".mono.wrap"],

@@ -21,8 +21,8 @@ import {
 /** Most events that run that are shown: a process runs ten at a time, unless its app says otherwise. */
 const MAX_RUNNING = 200;
 
-/** Most records read for them. */
-const MAX_READS = 2_000;
+/** Most records read for them, and longest time for that: a KV has them on its schedule, among all that wait. */
+const LIMITS = { maxReads: 2_000, maxMs: 100 };
 
 /** Time for which a lease may be over before the page says so: its process may be renewing it. */
 const SLACK_MS = 5_000;
@@ -66,13 +66,13 @@ export interface RunningEvent {
 export interface Running {
   /** Events, the one that has run for longest first: at most 200. */
   readonly events: readonly RunningEvent[];
-  /** True if there are more. */
+  /** True if there are more, or may be: the store did not come to an end in time. */
   readonly isMore: boolean;
 }
 
 /** Reads the events that run, by their leases: so those of a process that hangs are among them. */
 export async function readRunning({ store }: ConsoleData): Promise<Running> {
-  const list = store.list({ state: "running", limit: MAX_RUNNING, maxReads: MAX_READS });
+  const list = store.list({ state: "running", limit: MAX_RUNNING, ...LIMITS });
   const [found, notes] = await Promise.all([Array.fromAsync(list), store.processes()]);
   const processes = new Map(notes.map((note) => [note.id, note]));
   const now = Date.now();
@@ -115,18 +115,13 @@ export async function running({ data, context }: Visit): Promise<Page> {
 function runningPage({ events, isMore }: Running, context: PageContext): Html {
   const canAct = isOperator(context);
   const columns = {
-    ...{ event: "", handler: "", for: "num", "time limit": "num", process: "off" },
-    ...{ lease: "off" },
+    ...{ event: "", handler: "", for: "", process: "", lease: "off" },
     ...(canAct && { act: "" }),
   };
   const rows = events.map((event) => [...cellsOf(event), ...canAct ? [td(actOf(event))] : []]);
   const empty = "Nothing runs at the moment.";
-  const more = isMore &&
-    tag(
-      "p.dim",
-      `These are ${number(events.length)} of more: `,
-      a(link("deliveries", { state: "running" }), "all"),
-    );
+  const all = a(link("deliveries", { state: "running" }), "deliveries");
+  const more = isMore && tag("p.dim", "More may run: the page of ", all, " lists all.");
   const what = canAct && events.length > 0 &&
     tag(
       "p.dim",
@@ -135,15 +130,18 @@ function runningPage({ events, isMore }: Running, context: PageContext): Html {
   return live(
     "often",
     tag("div.head", tag("h1", "Running")),
-    table("Running", columns, rows, { style: "list", empty }),
+    table("Running", columns, rows, { style: "cards", empty }),
     more,
     what,
   );
 }
 
+const isPastLimit = ({ limitMs = Infinity, elapsedMs }: RunningEvent): boolean =>
+  elapsedMs > limitMs;
+
 function cellsOf(event: RunningEvent): Html[] {
   const { id, about, handlers, process, attempt, events, elapsedMs, limitMs } = event;
-  const isOver = limitMs !== undefined && elapsedMs > limitMs;
+  const isOver = isPastLimit(event);
   const names = handlers?.map((name) => name === ANY ? "any event" : name).join(", ");
   return [
     td([
@@ -152,13 +150,15 @@ function cellsOf(event: RunningEvent): Html[] {
       beside(attempt > 1 && `attempt ${number(attempt)}`),
     ], "wrap"),
     td(names === undefined ? dim("not known") : shown(names, 200), "wrap"),
-    td(duration(elapsedMs), isOver ? "num error" : "num"),
-    td(limitMs === undefined ? dim("not known") : duration(limitMs), "num"),
+    td(
+      [duration(elapsedMs), beside(limitMs !== undefined && `of ${duration(limitMs)} at most`)],
+      isOver ? "error" : "",
+    ),
     td([
       process.version !== undefined && [shown(process.version, 60), " "],
       dim(shown(process.id.slice(0, 8))),
       beside(!process.isKnown && "not seen for 5 min"),
-    ], "off"),
+    ]),
     td(leaseOf(event), event.isLeaseOver ? "off error" : "off"),
   ];
 }
@@ -169,7 +169,9 @@ function leaseOf({ leaseUntil, isLeaseOver }: RunningEvent) {
     : ["until ", time(leaseUntil, "short")];
 }
 
-function actOf({ id, cancelRequestedAt }: RunningEvent) {
+function actOf(event: RunningEvent) {
+  const { id, cancelRequestedAt, isLeaseOver } = event;
   if (cancelRequestedAt !== undefined) return dim(["cancelled ", time(cancelRequestedAt, "short")]);
-  return deedButton("act", { kind: "cancel", id }, "Cancel event", "danger");
+  const isWrong = isLeaseOver || isPastLimit(event);
+  return deedButton("act", { kind: "cancel", id }, "Cancel event", isWrong ? "danger" : "");
 }

@@ -147,7 +147,7 @@ function schedulesPage({ schedules, isMore }: Schedules, context: PageContext): 
   return live(
     "rest",
     tag("div.head", tag("h1", "Schedules")),
-    table("Schedules", columns, rows, { style: "list", empty: "The app has no schedules." }),
+    table("Schedules", columns, rows, { style: "cards", empty: "The app has no schedules." }),
     isMore && tag("p.dim", `These are the first ${MAX_SCHEDULES}.`),
     canAct && schedules.length > 0 &&
       tag("p.dim", "While a schedule is paused, its runs are left out, and not made up later."),
@@ -181,7 +181,7 @@ function nextOf({ paused, next, overdueSince, isHandled }: ListedSchedule): Cont
 }
 
 function lastOf({ last }: ListedSchedule): Content {
-  if (!last) return dim("none is kept");
+  if (!last) return dim("no run is kept");
   const { outcome } = last.event;
   return [
     a(link("delivery", { id: last.event.id }), time(last.at, "short")),

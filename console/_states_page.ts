@@ -121,16 +121,14 @@ function statesPage({ states, isMore }: States, parameters: URLSearchParams): Ht
     : "No handler has set a state.";
   const list = live(
     "rest",
-    table("States", columns, states.map(cellsOf), { style: "list", empty }),
+    table("States", columns, states.map(cellsOf), { style: "cards", empty }),
     isMore &&
       tag(
         "p.dim",
         `These are the first ${number(SHOWN)}. Give the beginning of a key to see others.`,
       ),
   );
-  return html`${
-    tag("div.head", tag("h1", "States of conversations"))
-  }${form}<div class="below">${list}</div>`;
+  return html`${tag("div.head", tag("h1", "States of conversations"))}${form}<br>${list}`;
 }
 
 function cellsOf({ intake, key, expiresAt, isUnreadable }: StateHead): Html[] {

@@ -86,8 +86,8 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0 0;background:var(--
 .json summary{cursor:pointer;width:max-content;max-width:100%}.json div{padding-left:13px}
 .json .k{color:var(--name)}.json .s{color:var(--string)}.json .n{color:var(--num)}.json .w{color:var(--word)}.json i{color:var(--dim);font-style:normal}
 .json [hidden]{display:none}
-.wide{flex-basis:100%}.wide textarea{min-height:90px}.below{margin-top:16px}td form.row,td .row{flex-wrap:nowrap}
-.tree,.tree ul{margin:0;padding-left:18px}.tree li{margin:3px 0;overflow-wrap:anywhere}
+.wide{flex-basis:100%}.wide textarea{min-height:90px}td form.row,td .row{flex-wrap:nowrap}td button{white-space:nowrap}
+.tree{overflow-wrap:anywhere;margin:0;padding-left:18px}
 progress{width:100%;height:10px;accent-color:var(--accent)}
 .login{max-width:380px;margin:12vh auto 0}.login form{display:grid;gap:12px;margin-top:16px}
 [hidden]{display:none}
@@ -99,5 +99,6 @@ progress{width:100%;height:10px;accent-color:var(--accent)}
 .list tbody tr:last-child{border:0}.list td,.list tr:last-child>td{border:0;padding:0;text-align:left;max-width:100%}.list td:nth-child(2n),.list tr:last-child>td:nth-child(2n){text-align:right}.list .off{display:none}.list td.wrap{min-width:0}
 .list tr:has(.why)>:is(:first-child,:nth-child(4)){grid-column:1/-1;text-align:left}.list tbody tr:has(.why)>:nth-child(2){text-align:left}.list tbody tr:has(.why)>:nth-child(3){text-align:right}
 .head form{width:100%}.head form input{flex:1}
+.cards thead{position:absolute;left:-99em}.cards tr,.cards td{display:block}.cards tr{padding:8px 12px;border-bottom:1px solid var(--line)}.cards td{border:0;padding:1px 0}.cards .off{display:none}
 dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:8px}.tiles{grid-template-columns:repeat(2,1fr)}form.filter{grid-template-columns:repeat(2,minmax(0,1fr))}form.filter label:has([data-utc]){grid-column:1/-1}section+section>h2.first{margin-top:22px}nav a{white-space:nowrap}}
 @media (prefers-reduced-motion:no-preference){.live{animation:pulse 2s infinite}@keyframes pulse{50%{opacity:.45}}}`;

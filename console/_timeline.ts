@@ -6,7 +6,7 @@
 import { html } from "@hono/hono/html";
 import type { EventRecord, ListedStep } from "../events/mod.ts";
 import type { Intervention, RecordedAttempt } from "../events/store/event_record.ts";
-import { questionNameOf } from "../events/store/questions.ts";
+import { askingStepOf, questionNameOf } from "../events/store/questions.ts";
 import { waitsForLimit } from "../events/store/settlement.ts";
 import { duration, eventsIn, type Html, link, number, shown, time, waitOf } from "./_format.ts";
 import { a, beside, type Content, tag } from "./_layout.ts";
@@ -106,8 +106,13 @@ function nextIn({ record, first, hidesPayloads, now }: TimelineParts): TimelineE
       : what === "sleep"
       ? "Sleeps"
       : "Waits to be woken";
-    const shownName = what === "name" && !hidesPayloads ? name : undefined;
-    return [{ at: since, until, style: "parked", title, name: shownName }];
+    return [{
+      at: since,
+      until,
+      style: "parked",
+      title,
+      name: nameOf(record, name, hidesPayloads),
+    }];
   }
   if (state !== "queued") return [];
   if (dueAt === null) {
@@ -198,7 +203,8 @@ function waitsIn({ record, hidesPayloads }: TimelineParts): TimelineEntry[] {
     const given = what === "question" ? answerIn(value) : { text: value, by: undefined };
     return {
       ...{ at, style: "parked", title, by: by ?? given.by } as const,
-      ...(!hidesPayloads && { name: what === "name" ? name : undefined, text: given.text }),
+      name: nameOf(record, name, hidesPayloads),
+      text: hidesPayloads ? undefined : given.text,
     };
   }).toReversed();
 }
@@ -217,6 +223,13 @@ function answerIn(json: string | undefined): { readonly text?: string; readonly 
   } catch {
     return {};
   }
+}
+
+/** Names what an event waits for: the step that has asked, or the name, if that may be shown. */
+function nameOf(record: EventRecord, name: string, isHidden: boolean): string | undefined {
+  const what = kindOfName(name);
+  if (what === "question") return askingStepOf(record, name);
+  return what === "name" && !isHidden ? name : undefined;
 }
 
 /** Tells what a name that is waited for stands for. */
@@ -280,7 +293,7 @@ function joined(later: TimelineEntry, { at, attempts: earlier }: TimelineEntry):
   const { to, outcome } = later.attempts!;
   const attempts = { from: earlier!.from, to, outcome };
   const title = `Attempts ${attempts.from} to ${to} ${ENDS[outcome]}`;
-  const aside = `${number(to - attempts.from + 1)} times the same`;
+  const aside = `${number(to - attempts.from + 1)} times the same error`;
   return { ...later, attempts, title, aside, since: at ?? undefined };
 }
 
