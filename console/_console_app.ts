@@ -6,6 +6,7 @@ import { act, acts, progress, question, stop } from "./_act_pages.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deliveries } from "./_deliveries_page.ts";
 import { delivery, payload } from "./_delivery_page.ts";
+import { exported } from "./_export.ts";
 import { fixture } from "./_fixture.ts";
 import {
   assetResponse,
@@ -13,6 +14,7 @@ import {
   type Front,
   isFromHere,
   pageResponse,
+  ParameterError,
   redirect,
   Refusal,
 } from "./_http.ts";
@@ -30,10 +32,11 @@ import {
 import { Login, REFRESHED, type Session, type Tokens } from "./_login.ts";
 import { overview } from "./_overview_page.ts";
 import { parked, wake, wakeQuestion } from "./_parked_page.ts";
+import { problem, problems } from "./_problems_page.ts";
+import { repeat, repeatQuestion } from "./_repeat_page.ts";
 import { running } from "./_running_page.ts";
 import { schedule, schedules } from "./_schedules_page.ts";
 import { forget, state, states } from "./_states_page.ts";
-import { repeat, repeatQuestion } from "./_repeat_page.ts";
 
 /** Parts of the console's routes. */
 export interface ConsoleAppOptions extends Tokens {
@@ -99,8 +102,10 @@ class Board {
     this.#pages = new Map([
       ...[visit("", overview), visit("deliveries", deliveries), visit("delivery", delivery)],
       ...[visit("payload", payload), visit("acts", acts), visit("progress", progress)],
-      ...[visit("limits", limits), visit("running", running), visit("parked", parked)],
-      ...[visit("wake", wakeQuestion), visit("repeat", repeatQuestion), visit("fixture", fixture)],
+      ...[visit("limits", limits), visit("export", exported)],
+      ...[visit("problems", problems), visit("problem", problem)],
+      ...[visit("running", running), visit("parked", parked), visit("fixture", fixture)],
+      ...[visit("wake", wakeQuestion), visit("repeat", repeatQuestion)],
       ...[visit("schedules", schedules), visit("states", states), visit("state", state)],
       ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
     ]).set("login", (c) => login.show(c));
@@ -202,6 +207,9 @@ class Board {
     const parameters = isForm
       ? await this.#reader.read(c, maxBytes)
       : new URL(c.req.url).searchParams;
+    if (context.hidesPayloads && parameters.has("q")) {
+      throw new ParameterError("'q' looks for what is hidden here: use 'name'");
+    }
     const answer = await answering({ data, context, parameters, isPoll, by });
     return answer instanceof Response ? answer : this.#respond(session, answer, answer.status);
   }

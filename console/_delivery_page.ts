@@ -17,7 +17,7 @@ import {
 } from "./_format.ts";
 import { hasFixture } from "./_fixture.ts";
 import { found, noSuchEvent } from "./_found.ts";
-import { downloadResponse, redirect, Refusal } from "./_http.ts";
+import { downloadResponse, PLAIN, redirect, Refusal } from "./_http.ts";
 import { viewOf } from "./_json_view.ts";
 import {
   a,
@@ -64,7 +64,7 @@ export async function payload({ data, parameters, context }: Visit): Promise<Res
   const record = recordOf((await found(data, text(parameters, "id"))).event);
   if (context.hidesPayloads) throw new Refusal(403, "Hidden", "Payloads are not shown here.");
   const payload = record && await data.payload(record);
-  if (payload) return downloadResponse(payload, "payload.json");
+  if (payload) return downloadResponse(payload, PLAIN, "payload.json");
   throw new Refusal(404, "Not kept", "The payload of this event is not kept.");
 }
 
@@ -238,7 +238,7 @@ function factsOf(
   { before, first, related }: DeliveryDetails,
   { hidesPayloads }: PageContext,
 ): [string, Content][] {
-  const { id, intake, source, deliveryId, requestId, orderingKey } = record;
+  const { id, state, intake, source, deliveryId, requestId, orderingKey } = record;
   const [, traceId] = record.traceparent?.split("-") ?? [];
   const names = first ? new Map([...related, [first.id, first]]) : related;
   const one = (id: string) => {
@@ -251,6 +251,7 @@ function factsOf(
     first && [", first ", one(first.id), " ", stateBadge(first.state)],
   ];
   return [
+    ["about", !hidesPayloads && record.description !== undefined && shown(record.description)],
     ["id", mono(id)],
     [
       "source",
@@ -263,6 +264,11 @@ function factsOf(
     ["trace id", traceId !== undefined && mono(traceId)],
     ["ordering key", group],
     ["attempts", number(record.attempt)],
+    [
+      "problem",
+      record.problem !== undefined && state !== "done" &&
+      a(link("problem", { id: record.problem }), "Others with the same error"),
+    ],
     ["run", record.run !== undefined && `${number(record.run)}, put back after it was settled`],
     ["done handlers", doneHandlers(record, hidesPayloads)],
     ["batch", batchOf(record, first)],

@@ -81,7 +81,8 @@ export function layout(context: PageContext, { title, at, body, isLive }: Page):
   const { name, environment, session, sendsExamples } = context;
   const { waits = true, schedules = true, states = true, limits = true } = context.uses ?? {};
   const pages = [
-    ...[["", "Overview"], ["deliveries", "Deliveries"], ["running", "Running"]] as const,
+    ...[["", "Overview"], ["problems", "Problems"], ["deliveries", "Deliveries"]] as const,
+    ["running", "Running"] as const,
     ...waits ? [["parked", "Waiting for an answer"] as const] : [],
     ...schedules ? [["schedules", "Schedules"] as const] : [],
     ...states ? [["states", "States"] as const] : [],

@@ -154,8 +154,8 @@ const keyOf = (ip: string | undefined) => ip === undefined ? "unknown" : ipNetwo
 
 /** Pages that refresh themselves. */
 export const REFRESHED = [
-  ...["", "deliveries", "delivery", "running", "parked", "schedules", "states", "state", "limits"],
-  ...["acts", "act", "progress"],
+  ...["", "problems", "problem", "deliveries", "delivery", "running", "parked", "schedules"],
+  ...["states", "state", "limits", "acts", "act", "progress"],
 ];
 
 /** Pages that are shown after a login, as they are linked. */

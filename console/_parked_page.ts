@@ -9,6 +9,7 @@ import { aboutOf, duration, type Html, link, number, recordOf, shown, time } fro
 import { ParameterError, Refusal } from "./_http.ts";
 import {
   a,
+  beside,
   dim,
   facts,
   isOperator,
@@ -35,6 +36,8 @@ export interface ParkedEvent {
   readonly id: string;
   /** Its type, and the repository or chat that it belongs to. */
   readonly about: string;
+  /** What it is about, in its own words; undefined if that is not known, or not shown. */
+  readonly description: string | undefined;
   /** Kind of what it waits for. */
   readonly waitsFor: Awaited;
   /** Name of the step that has asked; undefined if it waits for no answer, or that is not known. */
@@ -68,10 +71,10 @@ export async function readParked(
   return { events, cursor: page.cursor };
 }
 
-/** Takes out the names that events wait for, where payloads are not shown. */
-export const hideNames = ({ events, ...page }: Parked): Parked => ({
+/** Takes out the names that events wait for, and what they are about, where payloads are not shown. */
+export const hideParked = ({ events, ...page }: Parked): Parked => ({
   ...page,
-  events: events.map((event) => ({ ...event, name: undefined })),
+  events: events.map((event) => ({ ...event, name: undefined, description: undefined })),
 });
 
 async function pageOf(store: ConsoleData["store"], cursor: string | undefined) {
@@ -95,15 +98,16 @@ function parkedOf(
   record: EventRecord,
   { name, since, until }: NonNullable<EventRecord["waitingFor"]>,
 ): ParkedEvent {
-  const [id, about] = [record.id, aboutOf(record)];
+  const { id, description } = record;
+  const about = aboutOf(record);
   const asked = askingStepOf(record, name);
-  return { id, about, waitsFor: awaitedBy(name), asked, name, since, until };
+  return { id, about, description, waitsFor: awaitedBy(name), asked, name, since, until };
 }
 
 /** Answers with the events that wait to be woken. */
 export async function parked({ data, parameters, context }: Visit): Promise<Page> {
   const found = await readParked(data, parameters);
-  const page = context.hidesPayloads ? hideNames(found) : found;
+  const page = context.hidesPayloads ? hideParked(found) : found;
   const isFirst = !parameters.has("cursor");
   const body = parkedPage(page, isFirst, context);
   return { title: "Waiting for an answer", at: "parked", body, isLive: isFirst };
@@ -137,10 +141,13 @@ const labelOf = ({ waitsFor }: Pick<ParkedEvent, "waitsFor">): string =>
   waitsFor === "answer" ? "Answer" : "Wake";
 
 function cellsOf(event: ParkedEvent): Html[] {
-  const { id, about, since, until } = event;
+  const { id, about, description, since, until } = event;
   const left = until - Date.now();
   return [
-    td(a(link("delivery", { id }), shown(about, 200)), "wrap"),
+    td([
+      a(link("delivery", { id }), shown(about, 200)),
+      beside(description !== undefined && shown(description)),
+    ], "wrap"),
     td(whatOf(event), "wrap"),
     td([duration(Math.max(0, Date.now() - since)), " ", dim(time(since, "short"))]),
     td([left > 0 ? `in ${duration(left)} ` : "its time is over ", dim(time(until, "short"))]),

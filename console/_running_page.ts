@@ -33,6 +33,8 @@ export interface RunningEvent {
   readonly id: string;
   /** Its type, and the repository or chat that it belongs to. */
   readonly about: string;
+  /** What it is about, in its own words; undefined if that is not known, or not shown. */
+  readonly description: string | undefined;
   /** Names of the handlers that its process has for it; undefined if that is not known. */
   readonly handlers: readonly string[] | undefined;
   /** Process that runs it. */
@@ -96,7 +98,8 @@ function runningOf(
   const limits = handles?.map(({ timeoutMs }) => timeoutMs ?? note?.timeoutMs) ?? [note?.timeoutMs];
   const known = limits.filter((limit) => limit !== undefined);
   return {
-    ...{ id: record.id, about: aboutOf(record), attempt: record.attempt },
+    ...{ id: record.id, about: aboutOf(record), description: record.description },
+    attempt: record.attempt,
     handlers: handles && [...new Set(handles.flatMap(({ names }) => names))],
     process: { id: owner, version: note?.version, isKnown: note !== undefined },
     ...{ events: record.batch?.events ?? 1, startedAt, elapsedMs: Math.max(0, now - startedAt) },
@@ -106,9 +109,16 @@ function runningOf(
   };
 }
 
+/** Takes out what events say that they are about, where payloads are not shown. */
+export const hideRunning = ({ events, ...page }: Running): Running => ({
+  ...page,
+  events: events.map((event) => ({ ...event, description: undefined })),
+});
+
 /** Answers with the events that run. */
 export async function running({ data, context }: Visit): Promise<Page> {
-  const body = runningPage(await readRunning(data), context);
+  const found = await readRunning(data);
+  const body = runningPage(context.hidesPayloads ? hideRunning(found) : found, context);
   return { title: "Running", at: "running", body, isLive: true };
 }
 
@@ -140,12 +150,13 @@ const isPastLimit = ({ limitMs = Infinity, elapsedMs }: RunningEvent): boolean =
   elapsedMs > limitMs;
 
 function cellsOf(event: RunningEvent): Html[] {
-  const { id, about, handlers, process, attempt, events, elapsedMs, limitMs } = event;
+  const { id, about, description, handlers, process, attempt, events, elapsedMs, limitMs } = event;
   const isOver = isPastLimit(event);
   const names = handlers?.map((name) => name === ANY ? "any event" : name).join(", ");
   return [
     td([
       a(link("delivery", { id }), shown(about, 200)),
+      beside(description !== undefined && shown(description)),
       beside(events > 1 && `and ${number(events - 1)} more, together`),
       beside(attempt > 1 && `attempt ${number(attempt)}`),
     ], "wrap"),

@@ -195,10 +195,10 @@ function actsOf({ name, isUnreadable, paused }: ListedSchedule): Content {
   if (isUnreadable) return undefined;
   return tag(
     "div.row",
-    deedButton("schedule", { name, do: "run" }, "Run now"),
+    deedButton("schedule", { schedule: name, do: "run" }, "Run now"),
     paused
-      ? deedButton("schedule", { name, do: "resume" }, "Resume")
-      : deedButton("schedule", { name, do: "pause" }, "Pause"),
+      ? deedButton("schedule", { schedule: name, do: "resume" }, "Resume")
+      : deedButton("schedule", { schedule: name, do: "pause" }, "Pause"),
   );
 }
 
@@ -206,7 +206,7 @@ function actsOf({ name, isUnreadable, paused }: ListedSchedule): Content {
 export async function schedule(visit: Visit): Promise<Response> {
   const { data: { store } } = visit;
   const fields = deedFields(visit.parameters);
-  const name = text(fields, "name") ?? "";
+  const name = text(fields, "schedule") ?? "";
   const kind = word(fields, "do", ["run", "pause", "resume"]);
   const { value } = await store.scheduleNotes.read(name);
   if (kind === undefined || value === undefined) {

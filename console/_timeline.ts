@@ -190,7 +190,7 @@ function attemptEntry(
 }
 
 /** Names the kind of an error, and nothing that a handler has put into it. */
-const nameOfError = (error: string): string =>
+export const nameOfError = (error: string): string =>
   /^[A-Z]\w{0,60}(?:Error|Exception)(?=:|$)|^Error(?=:|$)/.exec(error)?.[0] ?? "Error";
 
 /** Waits that are over. */

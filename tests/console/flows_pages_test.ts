@@ -152,7 +152,7 @@ Deno.test("schedules show their runs, and are run, paused and resumed", async ()
   const html = await page(board, "/schedules");
   assertMatch(html, /hourly.*in \d+.*late.*(overdue for|in \d).*newer.*cannot be read/s);
   assert(!(await page(board, "/schedules", VIEWER)).includes("Run now"));
-  const fields = { ...fieldsOf(html, "schedule"), name: "hourly" };
+  const fields = { ...fieldsOf(html, "schedule"), schedule: "hourly" };
   const run = await send(board, "/schedule", { ...fields, do: "run", act: newActId() });
   assertMatch(run.headers.get("Location")!, /^delivery\?id=schedule%3A/);
   assertEquals((await claim(store)).record.type, "hourly");
@@ -164,8 +164,9 @@ Deno.test("schedules show their runs, and are run, paused and resumed", async ()
   assertEquals((await send(board, "/schedule", resume)).status, 303);
   const acts = await page(board, "/acts");
   assertMatch(acts, />Resume<.*schedule hourly.*>Pause<.*>Run now</s);
-  for (const name of ["nothing", HOSTILE]) {
-    assertEquals((await send(board, "/schedule", { ...pause, name })).status, 404);
+  for (const [schedule, status] of [["nothing", 404], [HOSTILE, 404], ["x".repeat(101), 400]]) {
+    const response = await send(board, "/schedule", { ...pause, schedule: String(schedule) });
+    assertEquals(response.status, status);
   }
 });
 
@@ -260,7 +261,7 @@ Deno.test("viewers forge no form", async () => {
   const Cookie = await board.login(VIEWER);
   const forms: [string, Record<string, string>][] = [
     ["/wake", { id, since, value: "1" }],
-    ["/schedule", { name: "s", do: "pause" }],
+    ["/schedule", { schedule: "s", do: "pause" }],
     ["/forget", { key: "a", version: version! }],
     ["/repeat", { id, step: "a" }],
   ];
