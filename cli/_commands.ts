@@ -325,6 +325,19 @@ const COMMANDS = {
     words: "[NAME...]",
     options: ["limit"],
   },
+  "reopen-limit": {
+    about: "Open a limit of a service that a handler has closed until too late",
+    example: "events reopen-limit telegram 42",
+    details: [
+      "Without KEY it is the limit that counts for all. Events that were put off until it would have opened come " +
+      "no sooner: cancel and replay those.",
+    ],
+    words: "NAME [KEY]",
+    check: ({ length }) => {
+      if (length === 1 || length === 2) return;
+      throw new UsageError("Give the name of the limit, and the key if it has one");
+    },
+  },
   schedules: {
     about: "List the schedules: up to when their slots are made, expression, time zone",
     example: "events schedules",

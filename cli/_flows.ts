@@ -53,6 +53,17 @@ export async function showLimits(run: CliRun): Promise<boolean> {
   return missing.size === 0;
 }
 
+/** Opens a limit that was closed by mistake. */
+export async function reopenLimit(
+  { words: [name, key], values: { json }, store, world: { out } }: CliRun,
+): Promise<boolean> {
+  const reopened = await store.reopenLimit(name!, { key });
+  const limit = key === undefined ? name : `${name} ${key}`;
+  const text = reopened ? `reopened: ${limit}` : `not reopened: ${limit} (it is not closed)`;
+  out(json ? JSON.stringify({ reopened }) : text);
+  return reopened;
+}
+
 /** Lists the schedules, with the time up to which their slots are made. */
 export async function showSchedules(
   { store, values: { json }, world: { out } }: CliRun,

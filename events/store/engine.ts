@@ -124,8 +124,6 @@ export interface Put {
 export interface HeadAt {
   /** Set if it is the first one of its group. */
   readonly isFirst: boolean;
-  /** Set if another one has got a place by the same change: `Applied.head` is that one. */
-  readonly isFurther: boolean;
 }
 
 /**

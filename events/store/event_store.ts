@@ -429,6 +429,20 @@ export interface EventOperations {
   limits(options?: { readonly name?: string | undefined }): AsyncIterableIterator<ListedLimit>;
 
   /**
+   * Opens a limit of a service that was closed by mistake, or for too long. Each process notices that within a second.
+   * Events that were put off until it would have opened come no sooner.
+   *
+   * @param name The name of the limit.
+   * @param options The part of the limit that is counted alone.
+   * @returns False if it is not closed, or cannot be read.
+   * @throws {TypeError} If the name or an option is something else.
+   */
+  reopenLimit(
+    name: string,
+    options?: { readonly key?: string | number | undefined },
+  ): Promise<boolean>;
+
+  /**
    * Lists the processes that handle the store's events, with the version of each and the events that it has
    * handlers for. A process notes itself when it starts and once a minute. One that was killed is listed for
    * five more minutes.
