@@ -43,7 +43,8 @@ export type CommitEffects<TTx = unknown> = (tx: TTx) => EffectsResult<TTx>;
 export type StoreEmitOptions<TTx = unknown> = EmitOptions & {
   /**
    * A transaction of yours that the event is stored in: with `postgres()` a client of `npm:pg` that has begun one. You
-   * commit it, or take it back with all that is in it. The workers find the event by their next looks at the schedule.
+   * commit it, or take it back with all that is in it. A worker finds the event within a second of the commit. If this
+   * process has ended by then, those that listen (`listenUrl`) find it within a minute.
    * Other stores take none: use {@linkcode EventStore.transact} there.
    *
    * @default {undefined} It is stored at once.
