@@ -49,7 +49,10 @@ export interface IntakeOptions {
 export type IntakeStore = IntakeOptions["store"];
 
 /** Parts of an app that an intake works with. */
-export type IntakeParts = Pick<IntakeOptions, "store" | "telemetry">;
+export interface IntakeParts extends Pick<IntakeOptions, "store" | "telemetry"> {
+  /** Finds the address of a client, for notes of refused deliveries. */
+  readonly addressOf?: ((c: Context) => string | undefined) | undefined;
+}
 
 /** Longest wait for the store: a sender gives up after 10 s (GitHub) and needs an answer before. */
 const STORE_TIMEOUT_MS = 5_000;
@@ -140,13 +143,14 @@ class Intake {
   readonly #platform: ReadyPlatform;
   readonly #store: IntakeStore;
   readonly #telemetry: Telemetry | undefined;
+  readonly #addressOf: IntakeParts["addressOf"];
   readonly #budget: BodyBudget;
   readonly #bodyTimeouts: Timeouts;
   readonly #storeTimeouts: Timeouts;
   /** Ids of the deliveries whose check has failed. */
   readonly #failed = new Set<string>();
 
-  constructor(platform: ReadyPlatform, { store, telemetry }: IntakeParts) {
+  constructor(platform: ReadyPlatform, { store, telemetry, addressOf }: IntakeParts) {
     const { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes } = platform.limits;
     const doing = `create the ${platform.name} intake`;
     checkInteger(doing, "maxBodyBytes", maxBodyBytes, { max: store.maxPayloadBytes });
@@ -157,6 +161,7 @@ class Intake {
     this.#platform = platform;
     this.#store = store;
     this.#telemetry = telemetry;
+    this.#addressOf = addressOf;
     this.#budget = new BodyBudget(maxTotalBodyBytes);
     this.#bodyTimeouts = new Timeouts(bodyTimeoutMs, timer);
     this.#storeTimeouts = new Timeouts(STORE_TIMEOUT_MS, timer);
@@ -291,7 +296,8 @@ class Intake {
 
   #noteRefusal(c: Context, error: unknown, delivery: Delivery | undefined): void {
     const code = error instanceof HttpError ? error.code : "INTERNAL";
-    this.#count({ outcome: "rejected", code });
+    const request = () => ({ headers: c.req.raw.headers, address: this.#addressOf?.(c) });
+    this.#count({ outcome: "rejected", code, request });
     if (!(error instanceof HttpError) || !WARNED.has(code)) return;
     const fields = this.#fieldsOf(c, code, delivery);
     writeLog(logSinkOf(c), "warn", `delivery refused: ${error.message}`, fields);
