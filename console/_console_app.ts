@@ -27,6 +27,7 @@ import {
 } from "./_layout.ts";
 import { Login, REFRESHED, type Session, type Tokens } from "./_login.ts";
 import { overview } from "./_overview_page.ts";
+import { refusals } from "./_refusals_page.ts";
 
 /** Parts of the console's routes. */
 export interface ConsoleAppOptions extends Tokens {
@@ -44,6 +45,8 @@ export interface ConsoleAppOptions extends Tokens {
   readonly front: Front;
   /** Data of the pages. */
   readonly data: ConsoleData;
+  /** Names of the variables of the app's platforms, by the names of these. */
+  readonly platforms?: ReadonlyMap<string, readonly string[]> | undefined;
   /** Answers to an operator who sends examples, in development; undefined for none. */
   readonly sending: SendAnswers | undefined;
   /** Log. */
@@ -87,7 +90,7 @@ class Board {
     this.#pages = new Map([
       ...[visit("", overview), visit("deliveries", deliveries), visit("delivery", delivery)],
       ...[visit("payload", payload), visit("acts", acts), visit("progress", progress)],
-      visit("limits", limits),
+      ...[visit("limits", limits), visit("refusals", refusals)],
       ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
     ]).set("login", (c) => login.show(c));
     this.#forms = new Map([
@@ -199,7 +202,8 @@ class Board {
   }
 
   #contextOf(session: Session | undefined): PageContext {
-    const { name, environment, hidesPayloads, sending } = this.#options;
-    return { name, environment, session, hidesPayloads, sendsExamples: sending !== undefined };
+    const { name, environment, hidesPayloads, sending, platforms } = this.#options;
+    const sendsExamples = sending !== undefined;
+    return { name, environment, session, hidesPayloads, sendsExamples, platforms };
   }
 }

@@ -22,6 +22,8 @@ export interface PageContext {
   readonly sendsExamples: boolean;
   /** True if payloads are not shown. */
   readonly hidesPayloads: boolean;
+  /** Names of the variables of the app's platforms, by the names of these; undefined if they are not known. */
+  readonly platforms?: ReadonlyMap<string, readonly string[]> | undefined;
 }
 
 /** Content of a page. */

@@ -641,7 +641,7 @@ browse("pointing at a chart moves nothing", async (world) => {
     for (const chart of await page.locator(".plot svg").all()) {
       await chart.hover({ position: { x: 40, y: 5 } });
     }
-    await page.waitForSelector("output >> text=0 handled, 0 failed");
+    await page.waitForSelector("output >> text=0 succeeded, 0 failed");
     assertEquals(await height(), before, `${width}`);
     const isWide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
     assert(!isWide, `wider than ${width}`);

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import type { Period } from "../../console/_activity.ts";
+import type { Period } from "../../watch/activity.ts";
 import type { DeliveryPage } from "../../console/_search.ts";
 import type { EventState } from "../../events/mod.ts";
 import { encodeValue } from "../../events/store/kv/value_codec.ts";
