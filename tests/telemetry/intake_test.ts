@@ -56,7 +56,7 @@ Deno.test("an intake counts users who are not allowed, as rejected or ignored", 
   const of = { platform: "messenger", intake: "messenger" };
   const [{ request, ...counts }] = rejected as [CountedDelivery];
   assertEquals(counts, { ...of, outcome: "rejected", code: "AUTH_001" });
-  assert(request!().headers.has("X-Telegram-Bot-Api-Secret-Token"));
+  assert(request!().headers.has("Content-Type"));
   assertEquals(ignored, [{ ...of, outcome: "ignored" }]);
 });
 
