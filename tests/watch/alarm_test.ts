@@ -67,6 +67,10 @@ testStoreOnce(
     sut.due(120_000);
     for (let i = 0; i < 3; i++) await look();
     assertEquals(sut.words, ["oldest_due begun"]);
+    // As long as nothing changes, nothing is written.
+    const { version } = await store.alertNote.read();
+    await look();
+    assertEquals((await store.alertNote.read()).version, version);
     const { app, kind, text, since, endedAt } = sut.told[0]!;
     assertEquals([app, kind, endedAt], ["bot", "oldest_due", undefined]);
     assertMatch(text, /^An event has been due for 2 min, and nobody has taken it: github:1$/);
