@@ -18,6 +18,9 @@ const MAX_PART_MS = 120;
 /** The same for the first count of those that are done, which is not repeated. */
 const FIRST_PART_MS = 2_000;
 
+/** Time after which those that are done are counted anew, although there were more than are counted. */
+const RECOUNT_MS = 60_000;
+
 /** Count that has not found any event yet. */
 const NOT_COUNTED: BoundedCount = { count: 0, isMore: true };
 
@@ -87,6 +90,9 @@ export class StateCounter {
   /** The last count of those that are done, and when the next one may begin. */
   #done = { ...NOT_COUNTED, at: null as number | null, nextAt: 0 };
   #newestDoneAt: number | undefined;
+  /** The id of the oldest one that was counted of those that are done, if there were more; and the time of a recount. */
+  #oldestCounted: string | undefined;
+  #recountAt = -Infinity;
   /** The count of those that are done, as far as it has got, if it takes several parts. */
   #part: DonePart | undefined;
 
@@ -182,24 +188,41 @@ export class StateCounter {
   /** Counts those that are done, or a part of them, unless their last count rests. */
   async #countDone(): Promise<void> {
     const start = performance.now();
-    if (start < this.#done.nextAt) return;
+    if (await this.#isStillMore() || start < this.#done.nextAt) return;
     const part = this.#part ?? { at: Date.now(), count: 0, cursor: undefined, newestAt: undefined };
     let { count, newestAt } = part;
     const { cursor } = part;
     const isFirst = this.#done.at === null;
     const maxMs = isFirst ? FIRST_PART_MS : MAX_PART_MS;
     const list = this.#store.list({ state: "done", order: "newest", maxMs, cursor });
-    for await (const { receivedAt } of list) {
+    for await (const { id, receivedAt } of list) {
       newestAt ??= receivedAt;
-      if (this.#ending.signal.aborted || ++count > MAX_COUNT) break;
+      if (++count > MAX_COUNT) this.#oldestCounted = id;
+      if (this.#ending.signal.aborted || count > MAX_COUNT) break;
     }
     const isMore = list.cursor !== undefined;
     const isWhole = !isMore || count > MAX_COUNT;
+    if (!isMore) this.#oldestCounted = undefined;
     this.#part = isWhole ? undefined : { ...part, count, newestAt, cursor: list.cursor };
     // A count that goes on does not take the place of a whole one.
     const found = { ...bounded({ count, isMore }), at: isWhole ? part.at : null };
     this.#done = { ...isWhole || isFirst ? found : this.#done, nextAt: nextAfter(start) };
     this.#newestDoneAt = newestAt ?? this.#newestDoneAt;
+    if (isWhole) this.#recountAt = performance.now() + RECOUNT_MS;
+  }
+
+  /**
+   * Tells whether more events are done than are counted, as when they were counted last: then the oldest that was counted
+   * is still there. One reading takes the place of 10,000, but for a recount from time to time: newer ones may be purged.
+   */
+  async #isStillMore(): Promise<boolean> {
+    const id = this.#oldestCounted;
+    if (id === undefined || this.#part || performance.now() >= this.#recountAt) return false;
+    const at = Date.now();
+    const [event] = await Array.fromAsync(this.#store.list({ ids: [id] }));
+    if (event?.state !== "done") return false;
+    this.#done = { ...this.#done, at };
+    return true;
   }
 }
 
