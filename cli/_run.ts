@@ -9,8 +9,10 @@ import { answer, emit, forgetStep, list, setStep, show, stats, wake } from "./_e
 import {
   deleteAnswers,
   deleteStates,
+  reopenLimit,
   showAnswers,
   showLimits,
+  showProblems,
   showSchedules,
   showStates,
 } from "./_flows.ts";
@@ -28,7 +30,7 @@ const RUNS: Readonly<
   ...{ list, show, replay, cancel, answer, wake, purge },
   ...{ answers: showAnswers, "delete-answers": deleteAnswers },
   ...{ states: showStates, "delete-states": deleteStates, schedules: showSchedules },
-  limits: showLimits,
+  ...{ limits: showLimits, "reopen-limit": reopenLimit, problems: showProblems },
   ...{ "forget-step": forgetStep, "set-step": setStep },
   ...{ emit, stats, doctor, export: exportEventsTo, import: importEventsFrom, backup: backUp },
   "catch-up": runCatchUp,

@@ -278,6 +278,7 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
 const LABELS: Readonly<Record<keyof DeliveryQuery, string>> = {
   ...{ state: "state", type: "type", source: "source", place: "repository or chat" },
   ...{ group: "ordering key", from: "received from", before: "received before" },
+  problem: "problem",
 };
 
 /** Shows a choice of deliveries. */

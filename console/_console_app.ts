@@ -27,6 +27,7 @@ import {
 } from "./_layout.ts";
 import { Login, REFRESHED, type Session, type Tokens } from "./_login.ts";
 import { overview } from "./_overview_page.ts";
+import { problem, problems } from "./_problems_page.ts";
 import { refusals } from "./_refusals_page.ts";
 
 /** Parts of the console's routes. */
@@ -91,6 +92,7 @@ class Board {
       ...[visit("", overview), visit("deliveries", deliveries), visit("delivery", delivery)],
       ...[visit("payload", payload), visit("acts", acts), visit("progress", progress)],
       ...[visit("limits", limits), visit("refusals", refusals)],
+      ...[visit("problems", problems), visit("problem", problem)],
       ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
     ]).set("login", (c) => login.show(c));
     this.#forms = new Map([

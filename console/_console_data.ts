@@ -5,6 +5,8 @@ import {
   type EventStore,
   type ListedLimit,
   NotKeptError,
+  type ProblemList,
+  type ProblemOptions,
 } from "../events/store/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import type { ActivityCounter, Period } from "../watch/activity.ts";
@@ -114,6 +116,11 @@ export class ConsoleData {
       if (found.push(limit) === max) break;
     }
     return found;
+  }
+
+  /** Reads the problems that have events, those with the most first, or the one with an id. */
+  problems(options: ProblemOptions): Promise<ProblemList> {
+    return this.#store.inspect.problems(options);
   }
 
   /** Reads the bytes of a payload; null if it is not kept any more. */

@@ -112,6 +112,8 @@ function filterForm(query: DeliveryQuery): Html {
   );
   const fields = [
     html`<label>State<select name="state"><option value="">any</option>${options}</select></label>`,
+    query.problem !== undefined &&
+    html`<label>Problem<input name="problem" value="${query.problem}" maxlength="40"></label>`,
     ...[field("type", "Type"), field("source", "Source"), field("place", "Repository or chat")],
     ...[
       field("group", "Ordering key"),

@@ -104,7 +104,7 @@ function stripOf(health: Health): Strip {
   const busyIn = ({ running, places }: Health["processes"][number]) =>
     Math.min(running.filter(({ isOverdue }) => !isOverdue).length, places ?? Infinity);
   return {
-    wrong: wrongIn({ ...health, at: Date.now() }),
+    wrong: wrongIn({ ...health, at: Date.now() }).filter(({ isOld }) => !isOld),
     places: { busy: sum(places.map(busyIn)), of: sum(places.map(({ places }) => places ?? 0)) },
     longest: all.slice(0, MAX_LONGEST).map(briefOf),
     oldestDue: oldestDue && {
@@ -224,7 +224,7 @@ function stripTiles({ strip, activity }: OverviewData, now: number): Html {
     ),
     tile(
       "failure_rate",
-      link("deliveries", { state: "queued" }),
+      "problems",
       "attempts failed, 15 min",
       recent ? shareOf(recent.recent) : "…",
       recent && `${shareOf(recent.before)} in the hour before`,
@@ -249,7 +249,10 @@ function stripTiles({ strip, activity }: OverviewData, now: number): Html {
 /** Lists what is wrong, each with the way on. */
 function wrongList({ wrong, longest }: Strip, context: PageContext, now: number): Html {
   if (wrong.length === 0) return tag("p.dim", "Nothing is wrong.");
-  const items = wrong.map(({ kind, text }) => tag("li", tag("p", shown(text, 400)), wayOn(kind)));
+  const items = wrong.map((each) => {
+    const isHidden = each.kind === "problem" && context.hidesPayloads;
+    return tag("li", tag("p", isHidden ? "A new error" : shown(each.text, 400)), wayOn(each));
+  });
   const isHeld = wrong.some(({ kind }) => kind === "places_held");
   return tag(
     "div.note.bad",
@@ -259,13 +262,12 @@ function wrongList({ wrong, longest }: Strip, context: PageContext, now: number)
 }
 
 /** Links to the page that tells more. */
-function wayOn(kind: Wrong["kind"]): Content {
+function wayOn({ kind, key }: Wrong): Content {
   if (kind === "refused") return a("refusals", "What was refused, and what to do");
-  if (kind === "dead" || kind === "failure_rate") {
-    const state = kind === "dead" ? "dead" : "queued";
-    return a(link("deliveries", { state }), kind === "dead" ? "Dead events" : "Waiting events");
-  }
-  return undefined;
+  if (kind === "failure_rate") return a("problems", "Problems");
+  if (kind === "dead") return a(link("deliveries", { state: "dead" }), "Dead events");
+  const id = key.slice("problem:".length);
+  return kind === "problem" ? a(link("problem", { id }), "Its events") : undefined;
 }
 
 function runningItem({ id, name, since }: BriefEvent, context: PageContext, now: number): Html {

@@ -4,6 +4,7 @@
  * @module
  */
 import { MAX_ID_LENGTH, STORED_STATES, type StoredEvent } from "../events/store/event_record.ts";
+import { isProblemId } from "../events/store/problem.ts";
 import { ParameterError } from "./_http.ts";
 
 /** State of a stored event. */
@@ -21,6 +22,8 @@ export interface DeliveryQuery {
   readonly place?: string | undefined;
   /** Ordering key. */
   readonly group?: string | undefined;
+  /** Id of the problem by which they have failed. */
+  readonly problem?: string | undefined;
   /** Earliest time of receipt, milliseconds since the epoch. */
   readonly from?: number | undefined;
   /** Time of receipt before which they came. */
@@ -52,6 +55,7 @@ export const kindsFor = (state: State | undefined): readonly ActKind[] =>
 /** Longest value of each text. */
 export const MAX_LENGTHS = {
   ...{ type: 100, source: 100, place: 300, group: 600, id: MAX_ID_LENGTH, cursor: 2_000 },
+  problem: 40,
 };
 
 // deno-lint-ignore no-control-regex -- it finds control characters
@@ -114,6 +118,20 @@ function timeOf(parameters: URLSearchParams, name: string): number | undefined {
   throw new ParameterError(`'${name}' must be a time such as 2026-01-31T14:03, in UTC`);
 }
 
+/**
+ * Reads the id of a problem.
+ *
+ * @throws {ParameterError} If it is none.
+ */
+export function problemIn(
+  parameters: URLSearchParams,
+  name: "problem" | "id" = "problem",
+): string | undefined {
+  const id = text(parameters, name);
+  if (id === undefined || isProblemId(id)) return id;
+  throw new ParameterError(`'${name}' must be the id of a problem`);
+}
+
 /** Reads the kind of an act. */
 export function kindOf(parameters: URLSearchParams): ActKind {
   const kind = word(parameters, "kind", KINDS);
@@ -134,6 +152,7 @@ export function queryOf(parameters: URLSearchParams): DeliveryQuery {
     // No name of a repository and no id of a chat has blanks around it, but a copied one may.
     place: text(parameters, "place")?.trim(),
     group: text(parameters, "group"),
+    problem: problemIn(parameters),
     ...{ from, before },
   };
 }

@@ -67,9 +67,10 @@ const isChat = (place: string) => /^-?\d{1,16}$/.test(place) && Number.isSafeInt
 
 /** Makes the filter of a choice. */
 export function filterOf(query: DeliveryQuery): EventFilter {
-  const { state, type, source, place, group, from, before } = query;
+  const { state, type, source, place, group, problem, from, before } = query;
   return {
     ...{ state, type, source, orderingKey: group, receivedAfter: from, receivedBefore: before },
+    ...(problem !== undefined && { problem }),
     ...(place !== undefined &&
       (isChat(place) ? { chat: Number(place) } : { repository: place })),
   };

@@ -560,7 +560,7 @@ testMistakes<void>({
 
 /** Options of every filter. A misspelled one that was ignored would select all events. */
 const FILTER =
-  "There are ids, state, outcome, type, source, repository, chat, orderingKey, receivedAfter, " +
+  "There are ids, state, outcome, type, source, repository, chat, orderingKey, problem, receivedAfter, " +
   "receivedBefore, settledBefore";
 
 testMistakes<EventStore>({

@@ -67,8 +67,8 @@ export interface AlarmParts {
   readonly app: string;
   /** Note of the store. */
   readonly note: AlertNote;
-  /** Reads what may be wrong. */
-  readonly read: () => Promise<Health>;
+  /** Reads what may be wrong: the problems, if anybody was told of one. */
+  readonly read: (withProblems: boolean) => Promise<Health>;
   /** Tells somebody. */
   readonly tell: (alert: Alert, signal: AbortSignal) => unknown;
   readonly log: LogSink;
@@ -112,9 +112,10 @@ export class Alarm {
     const { signal } = this.#ending;
     if (signal.aborted) return;
     try {
-      const [health, note] = await Promise.all([this.#parts.read(), this.#parts.note.read()]);
-      const now = Date.now();
+      const note = await this.#parts.note.read();
       const noted = isNote(note.value) ? note.value.alerts : [];
+      const health = await this.#parts.read(noted.some(({ kind }) => kind === "problem"));
+      const now = Date.now();
       const { alerts, own } = this.#planned(noted, wrongIn(health), now);
       const isSame = alerts.length === noted.length && alerts.every((each, i) => each === noted[i]);
       if (isSame) return;
@@ -135,7 +136,7 @@ export class Alarm {
     const isWrong = new Set(wrong.map(({ key }) => key));
     const known = new Set(noted.map(({ key }) => key));
     for (const key of this.#clearSince.keys()) if (!known.has(key)) this.#clearSince.delete(key);
-    const fresh = wrong.filter(({ key }) => !known.has(key))
+    const fresh = wrong.filter(({ key, isOld }) => !known.has(key) && !isOld)
       .slice(0, MAX_NOTED - noted.length)
       .map((each): Noted => ({ ...each, state: "begins", tries: 0 }));
     const all = [
@@ -240,7 +241,7 @@ export function openAlarm(
   tell: AlarmParts["tell"],
 ): OpenedAlarm {
   const { watch } = Watch.of(store, log);
-  const read = () => watch.health.read();
+  const read = (withProblems: boolean) => watch.health.read(withProblems);
   const alarm = new Alarm({ app, note: store.alertNote, read, tell, log });
   return {
     look: () => alarm.look(),

@@ -20,14 +20,15 @@ export interface Alert {
    * - `failure_rate`: at least a fifth of the attempts of the last 15 minutes have failed, and at least five.
    * - `dead`: events have died in the last hour, and some of the dead are there still.
    * - `refused`: at least three deliveries to a platform were refused because of their secret, and none was verified since.
-   * - `problem`: handlers fail with an error that is new.
+   * - `problem`: a handler fails by an error that came up in the last hour: an event has died of it, or three attempts have
+   *   failed. It is over once no event waits or is dead because of it.
    */
   readonly kind: typeof ALERT_KINDS[number];
   /** Name of the thing, the same in the message of its end: `refused:github`. It may come again. */
   readonly key: string;
   /** Says whether it has begun or ended. */
   readonly state: "begun" | "ended";
-  /** Sentence for people, without the name of the app. It has no payloads, and no secrets. */
+  /** Sentence for people, without the name of the app. Of events it has ids, types and, of a problem, the error. */
   readonly text: string;
   /** Time since which it is wrong, milliseconds since the epoch. */
   readonly since: number;

@@ -5,7 +5,7 @@
  * @module
  */
 import { duration } from "../core/duration.ts";
-import type { EventRecord, EventStore } from "../events/store/mod.ts";
+import type { EventRecord, EventStore, Problem } from "../events/store/mod.ts";
 import type { AttemptNumbers, RecentActivity } from "./activity.ts";
 import type { Alert } from "./alert.ts";
 
@@ -30,6 +30,18 @@ export const SECRET_CODES: Readonly<Record<string, string>> = {
   INVALID_TOKEN: "the token does not match",
   STALE_SIG: "the signature is too old, or ahead of time",
 };
+
+/** Time for which a problem is new, in hours of its attempts and in milliseconds. */
+const [NEW_HOURS, NEW_MS] = [2, 3_600_000] as const;
+
+/** Number of failed attempts from which on an error is not met once only. */
+const REPEATED = 3;
+
+/** Most problems that are read, and most events that are counted of each. */
+const [MAX_PROBLEMS, MAX_COUNTED] = [50, 100] as const;
+
+/** Longest text of an error. */
+const MAX_LINE = 200;
 
 /** Most running events that are read. */
 const MAX_RUNNING = 500;
@@ -84,25 +96,15 @@ export interface Health {
   readonly activity: RecentActivity | null;
   /** True if events have died in the last hour, and dead ones that failed are there still. */
   readonly hasDead: boolean;
-  /** Errors that are new, with the times at which they came up. */
-  readonly problems: readonly NewProblem[];
+  /** Problems that have events; none if they were not read. */
+  readonly problems: readonly Problem[];
 }
-
-/** Error that is new. */
-export interface NewProblem {
-  /** Name of the group of errors. */
-  readonly key: string;
-  /** Time at which it came up, milliseconds since the epoch. */
-  readonly since: number;
-  /** The error, for people. */
-  readonly text: string;
-}
-
-/** Reader of errors that are new. */
-export type ReadProblems = () => Promise<readonly NewProblem[]>;
 
 /** Something that is wrong. */
-export type Wrong = Pick<Alert, "kind" | "key" | "text" | "since">;
+export interface Wrong extends Pick<Alert, "kind" | "key" | "text" | "since"> {
+  /** Set if it is worth a message only to those who have got one when it was new. */
+  readonly isOld?: boolean | undefined;
+}
 
 /**
  * Reader of what is wrong. It reads at most every 1.5 seconds, however often it is asked, and less and less often while
@@ -111,7 +113,6 @@ export type Wrong = Pick<Alert, "kind" | "key" | "text" | "since">;
 export class HealthReader {
   readonly #store: EventStore;
   readonly #activity: () => Promise<RecentActivity | null>;
-  readonly #problems: ReadProblems;
   #last: Promise<Health> | undefined;
   #nextAt = -Infinity;
   /** The pause after a reading that has found nothing new, when it ends, and what was found. */
@@ -126,16 +127,10 @@ export class HealthReader {
    *
    * @param store The store.
    * @param activity Reads the recent activity.
-   * @param problems Reads the errors that are new.
    */
-  constructor(
-    store: EventStore,
-    activity: () => Promise<RecentActivity | null>,
-    problems: ReadProblems = () => Promise.resolve([]),
-  ) {
+  constructor(store: EventStore, activity: () => Promise<RecentActivity | null>) {
     this.#store = store;
     this.#activity = activity;
-    this.#problems = problems;
   }
 
   /** Notes that something has happened in this process, so that it is read again. */
@@ -151,12 +146,17 @@ export class HealthReader {
     return this.#last && !isDue ? this.#last : this.read();
   }
 
-  /** Reads it now. */
-  read(): Promise<Health> {
+  /**
+   * Reads it now.
+   *
+   * @param withProblems Set to read the problems although nothing has failed for a while.
+   * @returns The state.
+   */
+  read(withProblems = false): Promise<Health> {
     const start = performance.now();
     this.#nextAt = Infinity;
     this.#isStirred = false;
-    const reading = this.#read();
+    const reading = this.#read(withProblems);
     const end = (health: Health) => {
       const now = performance.now();
       this.#nextAt = now + Math.max(PERIOD_MS, REST * (now - start));
@@ -175,14 +175,15 @@ export class HealthReader {
     this.#found = found;
   }
 
-  async #read(): Promise<Health> {
-    const [oldestDue, running, notes, activity, problems] = await Promise.all([
+  async #read(withProblems: boolean): Promise<Health> {
+    const [oldestDue, running, notes, activity] = await Promise.all([
       this.#store.inspect.oldestDue(),
       Array.fromAsync(this.#store.list({ state: "running", maxReads: MAX_RUNNING })),
       this.#store.processes(),
       this.#activity(),
-      this.#problems(),
     ]);
+    const failed = (activity?.recent.failed ?? 0) + (activity?.before.failed ?? 0);
+    const problems = withProblems || failed > 0 ? await this.#problems() : [];
     return {
       at: Date.now(),
       processes: notes.map((note) => processOf(note, running)),
@@ -190,6 +191,11 @@ export class HealthReader {
       ...{ oldestDue, activity, problems },
       hasDead: (activity?.dead ?? 0) > 0 && await this.#hasDead(),
     };
+  }
+
+  async #problems(): Promise<readonly Problem[]> {
+    const limits = { limit: MAX_PROBLEMS, max: MAX_COUNTED, hours: NEW_HOURS };
+    return (await this.#store.inspect.problems(limits)).problems;
   }
 
   async #hasDead(): Promise<boolean> {
@@ -224,11 +230,18 @@ export function wrongIn(health: Health): Wrong[] {
   ];
   if (activity) found.push(failing(activity, at), ...refused(activity));
   if (activity && hasDead) found.push(died(activity, at));
-  found.push(...problems.map(({ key, since, text }) => ({
-    ...{ kind: "problem", key: `problem:${key}`, since } as const,
-    text: `A new error: ${text}`,
-  })));
+  found.push(...problems.map((problem) => newProblem(problem, at)));
   return found.filter((each) => each !== undefined);
+}
+
+/** Tells of a problem. It is wrong if an event has died of it, or attempts go on failing. */
+function newProblem({ id, error, handler, firstAt, dead, hours }: Problem, at: number): Wrong {
+  const attempts = hours.reduce((sum, each) => sum + each, 0);
+  const isWorse = dead.count > 0 || attempts >= REPEATED;
+  const [line = ""] = error.split("\n", 1);
+  const text = `A new error of ${handler}: ${line.slice(0, MAX_LINE)}`;
+  const isOld = !isWorse || at - firstAt >= NEW_MS;
+  return { kind: "problem", key: `problem:${id}`, since: firstAt, text, ...(isOld && { isOld }) };
 }
 
 /** Shows the share of the attempts that have failed. */

@@ -1,7 +1,7 @@
 import type { LogSink } from "../core/mod.ts";
 import type { EventStore } from "../events/store/mod.ts";
 import { ActivityCounter } from "./activity.ts";
-import { HealthReader, type ReadProblems } from "./health.ts";
+import { HealthReader } from "./health.ts";
 
 /** What watches each store: the alarm and the console of an app share it, so that nothing is counted twice. */
 const WATCHES = new WeakMap<EventStore, Watch>();
@@ -16,7 +16,7 @@ export class Watch {
 
   constructor(store: EventStore, log: LogSink) {
     this.activity = new ActivityCounter(store.consoleRecords, log);
-    this.health = new HealthReader(store, () => this.activity.recent(), problemsOf(store));
+    this.health = new HealthReader(store, () => this.activity.recent());
     this.activity.start();
   }
 
@@ -41,9 +41,4 @@ export class Watch {
     WATCHES.delete(store);
     await this.activity.stop();
   }
-}
-
-/** Makes the reader of errors that are new. */
-function problemsOf(_store: EventStore): ReadProblems | undefined {
-  return undefined;
 }

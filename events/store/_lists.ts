@@ -17,6 +17,7 @@ import {
 } from "../../core/check_options.ts";
 import { isOneOf, isText } from "../../core/shape.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
+import type { Problems } from "./_problems.ts";
 import { cutKey, inIntake, sourceIn } from "./arrival.ts";
 import { childIdOf } from "./emission.ts";
 import {
@@ -37,6 +38,7 @@ import {
   type StoredEvent,
 } from "./event_record.ts";
 import type { BulkOptions, EventList, ListOptions, StoreInspector } from "./event_store.ts";
+import { isProblemId } from "./problem.ts";
 import type { StoreCore } from "./store_core.ts";
 
 /** The number of steps without an event that may be made for each record that may be read. */
@@ -84,6 +86,11 @@ const CONDITIONS: {
   repository: [TEXT, ({ repository }, wanted) => repository?.fullName === wanted],
   chat: [["a whole number", Number.isSafeInteger], ({ chat }, wanted) => chat?.id === wanted],
   orderingKey: [TEXT, ({ orderingKey }, wanted) => orderingKey === cutKey(wanted)],
+  // An older version leaves it in the record of an event that is done.
+  problem: [
+    ["the id of a problem", isProblemId],
+    ({ problem, state }, wanted) => problem === wanted && state !== "done",
+  ],
   receivedAfter: [TIME, ({ receivedAt }, wanted) => receivedAt >= wanted],
   receivedBefore: [TIME, ({ receivedAt }, wanted) => receivedAt < wanted],
   settledBefore: [TIME, ({ settledAt }, wanted) => (settledAt ?? Infinity) < wanted],
@@ -298,9 +305,15 @@ class EventPage implements EventList {
 }
 
 /** Makes the view into a store. */
-export function storeInspector(core: StoreCore, kept: KeptPayloads): StoreInspector {
+export function storeInspector(
+  core: StoreCore,
+  kept: KeptPayloads,
+  problems: Problems,
+): StoreInspector {
   const { engine } = core;
   return {
+    problems: (options) => problems.list(options),
+
     count: (max, signal) => engine.count(max, signal),
 
     async countBefore(event, max) {

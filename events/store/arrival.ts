@@ -22,7 +22,7 @@ import {
 } from "./event_record.ts";
 import type { PortableRecord } from "./portable_event.ts";
 import type { HeadAt } from "./engine.ts";
-import { cancelled, isCancelRequested, released, withAttempt } from "./settlement.ts";
+import { cancelled, isCancelRequested, problemOf, released, withAttempt } from "./settlement.ts";
 
 /** Length of the digest with which a key ends that was cut: 128 bits, no two keys will ever share one. */
 const DIGEST_LENGTH = 32;
@@ -219,7 +219,8 @@ export function replayed(
   const { outcome: _outcome, cancelRequestedAt: _request, putOff: _putOff, ...open } = record;
   const { joinsLater: _later, batch: _batch, handledWith: _with, ...closed } = open;
   // Only what comes in interrupts, and not what comes back.
-  const { failing: _failing, interrupts: _mark, interrupted: _interrupted, ...kept } = closed;
+  const { problem: _problem, failing: _failing, interrupts: _mark, ...past } = closed;
+  const { interrupted: _interrupted, ...kept } = past;
   const run = nextRun(record);
   const again: EventRecord = {
     ...anewQuiet(kept, now),
@@ -529,16 +530,16 @@ export function leased(
   now: number,
 ): EventRecord {
   const until = now + leaseMs;
-  return {
+  const after: EventRecord = {
     ...record,
     state: "running",
     attempt: record.attempt + 1,
     lease: { owner, until, ms: leaseMs, startedAt: now },
     dueAt: until,
-    attempts: record.state === "running"
-      ? withAttempt(record, "expired", now, LEASE_EXPIRED)
-      : record.attempts,
   };
+  if (record.state !== "running") return after;
+  const attempts = withAttempt(record, "expired", now, LEASE_EXPIRED);
+  return { ...after, attempts, problem: problemOf(record, LEASE_EXPIRED) };
 }
 
 /**

@@ -124,8 +124,6 @@ export interface Put {
 export interface HeadAt {
   /** Set if it is the first one of its group. */
   readonly isFirst: boolean;
-  /** Set if another one has got a place by the same change: `Applied.head` is that one. */
-  readonly isFurther: boolean;
 }
 
 /**
@@ -369,6 +367,16 @@ export interface Counts extends Readonly<Record<Exclude<EventState, "done">, Bou
   readonly oldestDueAt: number | null;
 }
 
+/** Numbers of the events that have failed by a problem: see `EventRecord.problem`. */
+export interface ProblemCount {
+  /** The id of the problem. */
+  readonly id: string;
+  /** The number of those that are dead. */
+  readonly dead: BoundedCount;
+  /** The number of those that are open. */
+  readonly retrying: BoundedCount;
+}
+
 /** Name of a value whose key cannot be read, either. */
 export const UNNAMED = "(written by a newer version of Deno)";
 
@@ -584,6 +592,18 @@ export interface Engine<TTx = unknown, TReader = unknown> {
 
   /** Counts events by state, up to a largest number of each. */
   count(max: number, signal?: AbortSignal): Promise<Counts>;
+
+  /**
+   * Counts the events of each problem that has some, by an index, in the order of their ids. Those that are done do not
+   * count.
+   *
+   * @param limits The only problem that is meant, the largest number that is counted of each, and the one of problems.
+   */
+  problems(limits: {
+    readonly id?: string | undefined;
+    readonly max: number;
+    readonly problems: number;
+  }): Promise<readonly ProblemCount[]>;
 
   /** Stores a payload that is too large for a change. It is deleted after a while unless a put names it. */
   upload(ref: PayloadRef, body: Bytes): Promise<void>;

@@ -5,6 +5,7 @@
  */
 import type { JsonObject } from "../../core/parse_json.ts";
 import type { BatchOptions, InterruptRule, PlacesOptions } from "./batch_options.ts";
+import { isProblemId } from "./problem.ts";
 import {
   type Check,
   type Checks,
@@ -340,6 +341,11 @@ export interface EventRecord {
      */
     readonly unhandledSince?: number | undefined;
   } | undefined;
+  /**
+   * The problem by which its last attempt has failed: the same for errors of the same handler and with the same message
+   * but for ids, numbers and what is quoted. None once it is done, cancelled, parked or put back.
+   */
+  readonly problem?: string | undefined;
   /** Set if it has failed in its current run, where that is reported. */
   readonly failing?: {
     /** The time at which the first attempt of the run had failed, milliseconds since the epoch. */
@@ -418,6 +424,8 @@ export interface EventFilter {
   readonly chat?: number | undefined;
   /** Events with this ordering key. */
   readonly orderingKey?: string | undefined;
+  /** Dead events and those that are tried again whose last attempt has failed by this problem: its id. */
+  readonly problem?: string | undefined;
   /** Events received at this time or later, milliseconds since the epoch. */
   readonly receivedAfter?: number | undefined;
   /** Events received before this time, milliseconds since the epoch. */
@@ -579,6 +587,7 @@ const RECORD: Checks<EventRecord> = {
     reason: isText,
     unhandledSince: orNone(isTime),
   })),
+  problem: orNone(isProblemId),
   failing: orNone(shape<NonNullable<EventRecord["failing"]>>({
     since: isTime,
     reported: listOf(isText),

@@ -14,6 +14,7 @@ import type {
 } from "./event_record.ts";
 import type { FailingRule } from "./failing.ts";
 import type { AlertNote, ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
+import type { ProblemList, ProblemOptions } from "./_problems.ts";
 import type { ListedLimit } from "./limits.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
@@ -429,6 +430,20 @@ export interface EventOperations {
   limits(options?: { readonly name?: string | undefined }): AsyncIterableIterator<ListedLimit>;
 
   /**
+   * Opens a limit of a service that was closed by mistake, or for too long. Each process notices that within a second.
+   * Events that were put off until it would have opened come no sooner.
+   *
+   * @param name The name of the limit.
+   * @param options The part of the limit that is counted alone.
+   * @returns False if it is not closed, or cannot be read.
+   * @throws {TypeError} If the name or an option is something else.
+   */
+  reopenLimit(
+    name: string,
+    options?: { readonly key?: string | number | undefined },
+  ): Promise<boolean>;
+
+  /**
    * Lists the processes that handle the store's events, with the version of each and the events that it has
    * handlers for. A process notes itself when it starts and once a minute. One that was killed is listed for
    * five more minutes.
@@ -591,6 +606,15 @@ export interface StoreInspector {
    * @returns The numbers, and the time since which the longest-waiting due event has been due.
    */
   count(max: number, signal?: AbortSignal): Promise<Counts>;
+
+  /**
+   * Lists the problems by which events have failed that are dead, or tried again: those with the most events first. A
+   * problem is an error of one handler, whatever ids, numbers and quoted texts it has. One without events is not in it.
+   *
+   * @param options The only one that is meant, and the largest numbers.
+   * @returns The problems, and their number.
+   */
+  problems(options?: ProblemOptions): Promise<ProblemList>;
 
   /**
    * Counts the events before another one in its ordering group.
@@ -996,7 +1020,8 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @param options The `reason` why one of several handlers has put the event off. Its record notes that. The
    * attempt counts all the same. By the rules in `reports`, events are stored in the same commit that report the
    * failing one: of the type and the source `failing`, with a {@linkcode FailingEvent}, and the name of the rule as
-   * action. Each is stored once in a run of the event.
+   * action. Each is stored once in a run of the event. The `handler` is the name of the one that has failed, by which
+   * equal errors of different handlers are different problems.
    * @returns True if it was given back; false if the lease was lost.
    */
   retry(
@@ -1006,6 +1031,7 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
     options?: {
       readonly reason?: unknown;
       readonly reports?: readonly FailingRule[] | undefined;
+      readonly handler?: string | undefined;
     },
   ): Promise<boolean>;
 
@@ -1070,13 +1096,16 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @param error The error of the attempt.
    * @param options With `reports`, an event is stored in the same commit that reports the dead one: of the type and the
    * source `dead`, with a {@linkcode DeadEvent}. An event that is cancelled is not reported, nor is one that reports
-   * another, or comes of a report.
+   * another, or comes of a report. By the name in `handler`, equal errors of different handlers are different problems.
    * @returns True if it was given up; false if the lease was lost.
    */
   bury(
     lease: Lease,
     error: unknown,
-    options?: { readonly reports?: boolean | undefined },
+    options?: {
+      readonly reports?: boolean | undefined;
+      readonly handler?: string | undefined;
+    },
   ): Promise<boolean>;
 
   /**
@@ -1114,7 +1143,7 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    *
    * @param parts The parts.
    * @returns The numbers of events that are scheduled anew, of groups that are repaired, of uploads that are deleted,
-   * and of payloads that are dropped.
+   * of payloads that are dropped, and of problems that are forgotten.
    * @throws {TypeError} If a part has another name.
    */
   tidy(parts: {
@@ -1146,11 +1175,19 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
      * @default {false}
      */
     readonly payloads?: boolean | undefined;
+    /**
+     * Forgets the problems that have had no events for seven days, and how often attempts have failed by others more
+     * than three days ago.
+     *
+     * @default {false}
+     */
+    readonly problems?: boolean | undefined;
   }): Promise<{
     readonly times: number;
     readonly groups: number;
     readonly uploads: number;
     readonly payloads: number;
+    readonly problems: number;
   }>;
 
   /**

@@ -37,7 +37,16 @@ Deno.test("send --help and connect --help tell the options and the variables", a
 
 Deno.test("no line of a help text is too long for a terminal", async () => {
   const events = ["list", "show", "replay", "cancel", "purge", "emit", "stats", "doctor"];
-  const flows = ["answers", "delete-answers", "states", "delete-states", "limits", "schedules"];
+  const flows = [
+    "answers",
+    "delete-answers",
+    "states",
+    "delete-states",
+    "limits",
+    "reopen-limit",
+    "problems",
+    "schedules",
+  ];
   const names = [...events, ...flows, "export", "import", "catch-up"];
   const commands = [...names.map((name) => ["events", name]), ["events"], ["send"], ["connect"]];
   for (const command of commands) {

@@ -421,6 +421,7 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
       "deliveries?state=dead",
       "deliveries?type=none",
       "limits",
+      "problems",
       "acts",
       "send",
     ],

@@ -52,6 +52,7 @@ for (
       const titles = {
         "": "Overview",
         deliveries: "Deliveries",
+        problems: "Problems",
         limits: "Limits",
         acts: "Acts",
         login: "Log in",
@@ -75,12 +76,15 @@ for (
 Deno.test("pages link beside themselves only, so that a prefix does not matter", async () => {
   await using board = await openBoard();
   const id = await storeDead(board.store, "1");
+  const { problem } = (await board.store.get(id))!;
   for (
     const path of [
       "/",
       "/deliveries",
       `/delivery?id=${id}`,
       "/limits",
+      "/problems",
+      `/problem?id=${problem}`,
       "/acts",
       `/act?kind=purge&id=${id}`,
     ]

@@ -69,6 +69,8 @@ for (const hasConsole of [true, false]) {
 Deno.test("an API that is down is told once, with what has died, and its end", async () => {
   const { bot, words, told, env } = alerting();
   let isDown = true;
+  // The problem is told as well, after three of them.
+  const rates = () => words().filter((each) => !each.startsWith("problem"));
   bot.on("push", () => {
     if (isDown) throw new Error("503");
   });
@@ -77,18 +79,44 @@ Deno.test("an API that is down is told once, with what has died, and its end", a
     await test.deliver(forgeDelivery("push", {}), { expectFailure: true });
   }
   await test.advance(0, { expectFailure: true });
-  assertEquals(words(), []);
+  assertEquals(rates(), []);
   await test.deliver(forgeDelivery("push", {}), { expectFailure: true });
   await test.advance(0, { expectFailure: true });
-  assertEquals(words(), ["failure_rate begun"]);
+  assertEquals(rates(), ["failure_rate begun"]);
   assertEquals(
-    told[0]!.text,
+    told.find(({ kind }) => kind === "failure_rate")!.text,
     "100 % of the 5 attempts of the last 15 minutes have failed (in the hour before: none)",
   );
   isDown = false;
   await test.advance(20 * MINUTE);
   await test.advance(2 * MINUTE);
-  assertEquals(words(), ["failure_rate begun", "failure_rate ended"]);
+  assertEquals(rates(), ["failure_rate begun", "failure_rate ended"]);
+});
+
+Deno.test("an error that is new is told once it is met again and again, and its end once no event is left", async () => {
+  const { bot, words, told, env } = alerting();
+  let isBroken = true;
+  bot.on("push", ({ payload }) => {
+    if (isBroken) throw new Error(`Cannot read ${(payload as { n: number }).n}`);
+  });
+  await using test = await startTestBot(bot, { env });
+  for (let n = 1; n <= 3; n++) {
+    await test.advance(0, { expectFailure: true });
+    assertEquals(words(), []);
+    await test.deliver(forgeDelivery("push", { n }), { expectFailure: true });
+  }
+  await test.advance(0, { expectFailure: true });
+  assertEquals(words(), [`${told[0]!.key} begun`]);
+  assertMatch(
+    `${told[0]!.kind} ${told[0]!.text}`,
+    /^problem A new error of .*push.*: Error: Cannot read \d$/,
+  );
+  assertMatch(await page(test, ""), /A new error of [^<]+<\/p><a href="problem\?id=[0-9a-f]{16}">/);
+  isBroken = false;
+  // Long after the last failed attempt nobody would look for problems.
+  await test.advance(100 * MINUTE);
+  await test.advance(2 * MINUTE);
+  assertEquals(words(), [`${told[0]!.key} begun`, `${told[0]!.key} ended`]);
 });
 
 Deno.test("an alert gets the app's parts, and one that throws is told again", async () => {
@@ -98,6 +126,7 @@ Deno.test("an alert gets the app's parts, and one that throws is told again", as
     ...{ name: "alerting", platform: github(), store: sqlite() },
     resources: () => ({ post: (text: string) => void told.push(text) }),
     onAlert: ({ app, kind }, { resources, signal }) => {
+      if (kind === "problem") return;
       assert(!signal.aborted);
       if (++tries === 1) throw new Error("Slack is down");
       resources.post(`${app}: ${kind}`);

@@ -104,8 +104,20 @@ export interface Layout {
   readonly since: string;
 }
 
+/**
+ * What finds the events that have failed, by their problems. A program of the first layout leaves the column as it is: an
+ * event that it settles stays in the counts of its problem until this version changes it.
+ */
+const PROBLEMS = `
+alter table @event add column problem text collate "C";
+create index event_problem on @event (problem, received_at, id) where problem is not null;
+`;
+
 /** The layouts, in their order: the number of the first one is 1. */
-export const LAYOUTS: readonly Layout[] = [{ sql: TABLES, usableBy: 1, since: "0.1.0" }];
+export const LAYOUTS: readonly Layout[] = [
+  { sql: TABLES, usableBy: 1, since: "0.1.0" },
+  { sql: PROBLEMS, usableBy: 1, since: "0.1.0" },
+];
 
 /** Codes of Postgres for a table or a schema that is not there. */
 const MISSING: readonly (string | undefined)[] = ["42P01", "3F000"];

@@ -7,13 +7,21 @@ import {
   type DuePage,
   type Engine,
   type Group,
+  type ProblemCount,
   type Scan,
   type Stored,
   type Unreadable,
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES } from "../event_record.ts";
-import { COLUMNS, type EventRow, isForgotten, refOf } from "../sql/rows.ts";
+import {
+  COLUMNS,
+  type EventRow,
+  isForgotten,
+  problemColumns,
+  problemCounts,
+  refOf,
+} from "../sql/rows.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
 import { PART_BYTES } from "./_change.ts";
 import { Slices } from "./_slices.ts";
@@ -35,7 +43,7 @@ type GroupOptions = Parameters<Engine["group"]>[1];
 export function readingEvents(
   db: Connection,
   now: () => number,
-): Pick<Engine, "get" | "ids" | "due" | "group" | "scan" | "count" | "payload"> {
+): Pick<Engine, "get" | "ids" | "due" | "group" | "scan" | "count" | "problems" | "payload"> {
   const reads = new EventReads(db, now);
   // What SQLite refuses is a rejection, as every other failure of an engine.
   return {
@@ -49,6 +57,7 @@ export function readingEvents(
     group: async (key, options) => reads.group(key, options),
     scan: (scan) => reads.scan(scan),
     count: (max, signal) => reads.count(max, signal),
+    problems: (limits) => reads.problems(limits),
     payload: async ({ id }, of) => readInRow(db, id, of) ?? await readPayload(db, id),
   };
 }
@@ -169,19 +178,19 @@ class EventReads {
     return this.#scan(scan, scan.after === undefined ? undefined : placeIn(scan.after));
   }
 
-  async *#scan(
-    { filter, isNewestFirst = false, onlyOpen = false }: Scan,
-    after: [number, string] | undefined,
-  ): AsyncGenerator<Visit> {
+  async *#scan(scan: Scan, after: [number, string] | undefined): AsyncGenerator<Visit> {
+    const { filter, isNewestFirst = false } = scan;
     const slices = new Slices();
     const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
     const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
     let [at, id] = after ?? beginningOf(filter, isNewestFirst);
     const [conditions, values] = conditionsOf(filter);
-    const states = statesOf(filter, onlyOpen);
-    // Those of each state come from an index, in order.
-    const selects = states.map((state) =>
-      `select ${COLUMNS} from event where ${state}
+    const problems = problemColumns(scan);
+    if (problems?.length === 0) return;
+    const parts = problems?.map(() => "problem = ?") ?? statesOf(scan);
+    // Those of each state, or problem, come from an index, in order.
+    const selects = parts.map((part) =>
+      `select ${COLUMNS} from event where ${part}
       and (received_at, id) ${beyond} (?, ?) ${conditions} ${order}`
     );
     const sql = selects.length === 1
@@ -189,7 +198,11 @@ class EventReads {
       : `${selects.map((select) => `select * from (${select})`).join(" union all ")} ${order}`;
     while (true) {
       // Deno 2.5 binds no numbered parameters.
-      const rows = this.#db.all<EventRow>(sql, ...selects.flatMap(() => [at, id, ...values]));
+      const further = [at, id, ...values];
+      const rows = this.#db.all<EventRow>(
+        sql,
+        ...selects.flatMap((_, i) => problems ? [problems[i]!, ...further] : further),
+      );
       for (const row of rows) {
         if (isForgotten(row, this.#now())) continue;
         const place = `${row.received_at}:${row.id}`;
@@ -203,22 +216,7 @@ class EventReads {
 
   async count(max: number, signal?: AbortSignal): Promise<Counts> {
     const slices = new Slices();
-    const of = async (state: EventState): Promise<BoundedCount> => {
-      const open = `from event where ${inState(state)} and (received_at, id) > (?, ?)`;
-      const behind = `select received_at, id ${open} order by received_at, id limit 1 offset ${
-        COUNTED - 1
-      }`;
-      let [count, at, id] = [0, -Infinity, ""];
-      while (count + COUNTED <= max && !signal?.aborted) {
-        const last = this.#db.one<{ received_at: number; id: string }>(behind, at, id);
-        if (!last) break;
-        [count, at, id] = [count + COUNTED, last.received_at, last.id];
-        await slices.next();
-      }
-      const rest = `select count(*) as n from (select 1 ${open} limit ?)`;
-      count += this.#db.one<{ n: number }>(rest, at, id, Math.min(COUNTED, max - count + 1))!.n;
-      return { count: Math.min(count, max), isMore: count > max || signal?.aborted === true };
-    };
+    const of = (state: EventState) => this.#count(inState(state), [], { max, signal, slices });
     const next = this.#nextDueAt();
     return {
       ...{ queued: await of("queued"), running: await of("running") },
@@ -226,6 +224,56 @@ class EventReads {
       oldestDueAt: next !== null && next <= this.#now() ? next : null,
     };
   }
+
+  /** Counts the events that meet a condition and are in an index by it, in their order, some at a time. */
+  async #count(
+    condition: string,
+    values: readonly SqlValue[],
+    { max, signal, slices }: Counting,
+  ): Promise<BoundedCount> {
+    const found = `from event where ${condition} and (received_at, id) > (?, ?)`;
+    const behind = `select received_at, id ${found} order by received_at, id limit 1 offset ${
+      COUNTED - 1
+    }`;
+    let [count, at, id] = [0, -Infinity, ""];
+    while (count + COUNTED <= max && !signal?.aborted) {
+      const last = this.#db.one<{ received_at: number; id: string }>(behind, ...values, at, id);
+      if (!last) break;
+      [count, at, id] = [count + COUNTED, last.received_at, last.id];
+      await slices.next();
+    }
+    const rest = `select count(*) as n from (select 1 ${found} limit ?)`;
+    const left = Math.min(COUNTED, max - count + 1);
+    count += this.#db.one<{ n: number }>(rest, ...values, at, id, left)!.n;
+    return { count: Math.min(count, max), isMore: count > max || signal?.aborted === true };
+  }
+
+  async problems(
+    { id, max, problems }: Parameters<Engine["problems"]>[0],
+  ): Promise<ProblemCount[]> {
+    const slices = new Slices();
+    const counts: (readonly [string, BoundedCount])[] = [];
+    // One step in the index leads to the next problem.
+    const next = "select min(problem) as next from event where problem > ?";
+    for (let column = id ?? "", last = "", found = 0;;) {
+      const row = this.#db.one<{ next: string | null }>(next, column);
+      if (!row?.next) break;
+      column = row.next;
+      const [problem = ""] = column.split(".", 1);
+      if (problem !== last && (found++ === problems || (id !== undefined && problem !== id))) break;
+      last = problem;
+      counts.push([column, await this.#count("problem = ?", [column], { max, slices })]);
+      await slices.next();
+    }
+    return problemCounts(counts);
+  }
+}
+
+/** Limits of a count. */
+interface Counting {
+  readonly max: number;
+  readonly signal?: AbortSignal | undefined;
+  readonly slices: Slices;
 }
 
 /** Makes the condition of a state. The index of all that are not done is used only if it is said that they are not. */
@@ -234,7 +282,7 @@ function inState(state: EventState): string {
 }
 
 /** Makes the conditions that choose the states of a scan, one for each index that it reads. */
-function statesOf({ state }: Scan["filter"], onlyOpen: boolean): string[] {
+function statesOf({ filter: { state }, onlyOpen = false }: Scan): string[] {
   // A record that cannot be read has the state that it had.
   const isOne = state !== undefined && state !== "unreadable";
   const states = isOne ? [state] : onlyOpen ? OPEN_STATES : [];
