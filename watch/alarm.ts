@@ -33,7 +33,7 @@ const MAX_PAUSE_MS = 900_000;
 const MAX_NOTED = 50;
 
 /** Something that is wrong, or was until a short time ago. */
-interface Noted extends Wrong {
+interface Noted extends Omit<Wrong, "isOld"> {
   /** State: its beginning is to be told, it was told, or its end is to be told. */
   readonly state: "begins" | "begun" | "ends";
   /** Time until which an instance tells it; undefined if it is told. */

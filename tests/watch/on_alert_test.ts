@@ -97,7 +97,7 @@ Deno.test("an error that is new is told once it is met again and again, and its 
   const { bot, words, told, env } = alerting();
   let isBroken = true;
   bot.on("push", ({ payload }) => {
-    if (isBroken) throw new Error(`Cannot read ${(payload as { n: number }).n}`);
+    if (isBroken) throw new Error(`Cannot read ${(payload as unknown as { n: number }).n}`);
   });
   await using test = await startTestBot(bot, { env });
   for (let n = 1; n <= 3; n++) {
