@@ -382,7 +382,7 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
   parts: RequestParts<EnvOf<TSpec>, TResources, TTx, TReader>,
   mounts: readonly Hono[],
 ): OpenedApp["fetch"] {
-  const { name, version, before, rateLimit, routes, ready } = definition;
+  const { name, version, before, rateLimit, routes, ready, describe } = definition;
   const { resources, store, telemetry, ownTelemetry, requestLog: log, database } = parts;
   const base = createBaseApp<EnvOf<TSpec>>({
     ...{ name, version, before, telemetry: ownTelemetry },
@@ -397,7 +397,7 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
     },
   });
   const addressOf = (c: Context) => clientIp(c, { trustedProxyHops });
-  const intakeParts = { store: guarded(store, database), telemetry, addressOf };
+  const intakeParts = { store: guarded(store, database), telemetry, describe, addressOf };
   for (const platform of platforms) base.route("/", mountIntake(platform, intakeParts));
   for (const mount of mounts) base.route("/", mount);
   const known = [...base.routes];
