@@ -392,7 +392,7 @@ within two seconds.</p>${
 
 /** Columns of the numbers by type. */
 const COLUMNS = {
-  ...{ came: "num", handled: "num", ignored: "num", "attempts failed": "num", dead: "num" },
+  ...{ came: "num", handled: "num", ignored: "num", failed: "num", dead: "num" },
 };
 
 function typeRow(cell: Html, numbers: TypeNumbers): Html[] {

@@ -95,7 +95,7 @@ progress{width:100%;height:10px;accent-color:var(--accent)}
 [hidden]{display:none}
 @media (max-width:1080px){.tiles{grid-template-columns:repeat(4,1fr)}}
 @media (max-width:1180px){.list .id{display:none}}
-@media (max-width:640px){.top>div,main{padding-left:14px;padding-right:14px}nav{order:3;flex-basis:100%;margin:0 -10px;overflow-x:auto}
+@media (max-width:640px){.nums tr>:is(:nth-child(4),:nth-child(6)){display:none}.top>div,main{padding-left:14px;padding-right:14px}nav{order:3;flex-basis:100%;margin:0 -10px;overflow-x:auto}
 .who{margin-left:auto}.role{display:none}.brand{min-height:44px}.top>div{column-gap:8px}.who{gap:6px}main{padding-top:14px}th,td{padding:6px 10px}
 .list thead{position:absolute;left:-99em}.list tr{display:grid;grid-template-columns:1fr auto;gap:1px 12px;padding:8px 12px;border-bottom:1px solid var(--line)}
 .list tbody tr:last-child{border:0}.list td,.list tr:last-child>td{border:0;padding:0;text-align:left;max-width:100%}.list td:nth-child(2n),.list tr:last-child>td:nth-child(2n){text-align:right}.list .off{display:none}.list td.wrap,.list tr:last-child>td.wrap{grid-column:1/-1;width:auto;min-width:0;text-align:left}.list td:has(>time){order:9}
