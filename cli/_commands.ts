@@ -7,6 +7,7 @@ import { FORMS, MAX_PACE_MS } from "../catch_up/options.ts";
 import { httpUrl } from "../core/hosts.ts";
 import type { EventFilter, EventStore, StoredEvent } from "../events/mod.ts";
 import type { Database } from "../events/store/store_definition.ts";
+import { isProblemId } from "../events/store/problem.ts";
 import {
   EVENT_STATES,
   OPEN_STATES,
@@ -43,6 +44,16 @@ const FILTERS = {
   repository: { value: "NAME", about: "events of this repository, such as octocat/hello-world" },
   chat: numeric("ID", "events of this chat"),
   "ordering-key": { value: "KEY", about: "events with this ordering key" },
+  problem: formed(
+    "ID",
+    "events that have failed by this problem, as events problems lists it",
+    "the id of a problem",
+    (text) => isProblemId(text) ? text : undefined,
+  ),
+  text: {
+    value: "TEXT",
+    about: "events with this text in an id, a name, their description or an error",
+  },
   "older-than": timed("AGE", "events received longer ago, such as 30s, 15m, 12h or 7d"),
   "newer-than": timed("AGE", "events received since"),
   "settled-before": timed("AGE", "events that are done or dead for longer, such as 1h"),
@@ -338,6 +349,17 @@ const COMMANDS = {
       throw new UsageError("Give the name of the limit, and the key if it has one");
     },
   },
+  problems: {
+    about: "List the errors of failed events: last time, numbers, id, handler, error",
+    example: "events problems",
+    details: [
+      "Errors are the same problem if they are of one handler and differ only by ids, numbers, addresses and what " +
+      "is quoted. Each has its number of dead events and of those that are tried again, the time of the last " +
+      "failed attempt, its id, its handler and an error. events replay --problem ID puts its dead events back.",
+    ],
+    words: "[ID...]",
+    options: ["limit"],
+  },
   schedules: {
     about: "List the schedules: up to when their slots are made, expression, time zone",
     example: "events schedules",
@@ -564,7 +586,7 @@ function filterOf(
   now: number,
 ): EventFilter {
   const { words: takes = "", states = [] }: Command = COMMANDS[command];
-  const { state, outcome, type, source, repository, chat, ...others } = values;
+  const { state, outcome, type, source, repository, chat, problem, ...others } = values;
   const { "older-than": olderThan, "newer-than": newerThan } = others;
   if (olderThan !== undefined && newerThan !== undefined && olderThan >= newerThan) {
     throw new UsageError("No event is both older than --older-than and newer than --newer-than");
@@ -579,7 +601,7 @@ function filterOf(
   }
   const before = (age: number | undefined) => age === undefined ? undefined : now - age;
   const filter: EventFilter = {
-    ...{ state, outcome, type, source, repository, chat },
+    ...{ state, outcome, type, source, repository, chat, problem, text: others.text },
     orderingKey: others["ordering-key"],
     receivedBefore: before(olderThan),
     receivedAfter: before(newerThan),

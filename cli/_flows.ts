@@ -1,10 +1,14 @@
 /** Commands on what flows keep beside events: states, answers that no event has taken, limits and schedules. */
 import type { ListedLimit, ListedState, UntakenAnswer } from "../events/mod.ts";
+import type { BoundedCount, Problem } from "../events/store/mod.ts";
 import { readNote } from "../events/schedules/slots.ts";
 import { oneLine } from "../core/log.ts";
 import { change } from "./_change.ts";
 import type { CliRun } from "./_commands.ts";
 import { isoOf, readableJsonOf } from "./_output.ts";
+
+/** Most problems that are listed. */
+const MAX_PROBLEMS = 1_000;
 
 /** Most characters of a value in a line. */
 const MAX_VALUE = 100;
@@ -62,6 +66,30 @@ export async function reopenLimit(
   const text = reopened ? `reopened: ${limit}` : `not reopened: ${limit} (it is not closed)`;
   out(json ? JSON.stringify({ reopened }) : text);
   return reopened;
+}
+
+/** Lists the problems by which events have failed, those with the most events first. */
+export async function showProblems(
+  { store, words: ids, values: { json, limit = MAX_PROBLEMS }, world: { out, err } }: CliRun,
+): Promise<boolean> {
+  const lists = ids.length === 0
+    ? [await store.inspect.problems({ limit })]
+    : await Promise.all(ids.map((id) => store.inspect.problems({ id })));
+  for (const problem of lists.flatMap(({ problems }) => problems)) {
+    out(json ? JSON.stringify(problem) : lineOfProblem(problem));
+  }
+  const missing = ids.filter((_, i) => lists[i]!.problems.length === 0);
+  for (const id of missing) err(`There is no problem ${id}`);
+  return missing.length === 0;
+}
+
+function lineOfProblem({ id, dead, retrying, handler, source, error, lastAt }: Problem): string {
+  const counts = `${countOf(dead)} dead, ${countOf(retrying)} retrying`;
+  return oneLine([isoOf(lastAt), counts, id, `${source}/${handler}`, error].join("  ")).trimEnd();
+}
+
+function countOf({ count, isMore }: BoundedCount): string {
+  return `${isMore ? "over " : ""}${count}`;
 }
 
 /** Lists the schedules, with the time up to which their slots are made. */

@@ -12,6 +12,7 @@ import {
   reopenLimit,
   showAnswers,
   showLimits,
+  showProblems,
   showSchedules,
   showStates,
 } from "./_flows.ts";
@@ -29,7 +30,7 @@ const RUNS: Readonly<
   ...{ list, show, replay, cancel, answer, wake, purge },
   ...{ answers: showAnswers, "delete-answers": deleteAnswers },
   ...{ states: showStates, "delete-states": deleteStates, schedules: showSchedules },
-  ...{ limits: showLimits, "reopen-limit": reopenLimit },
+  ...{ limits: showLimits, "reopen-limit": reopenLimit, problems: showProblems },
   ...{ "forget-step": forgetStep, "set-step": setStep },
   ...{ emit, stats, doctor, export: exportEventsTo, import: importEventsFrom, backup: backUp },
   "catch-up": runCatchUp,

@@ -277,7 +277,8 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
 
 const LABELS: Readonly<Record<keyof DeliveryQuery, string>> = {
   ...{ state: "state", type: "type", source: "source", place: "repository or chat" },
-  ...{ group: "ordering key", from: "received from", before: "received before" },
+  ...{ group: "ordering key", problem: "problem", q: "text", name: "name" },
+  ...{ from: "received from", before: "received before" },
 };
 
 /** Shows a choice of deliveries. */

@@ -393,7 +393,7 @@ function hasChangedSince(event: StoredEvent, askedAt: number): boolean {
 const isQuery = shape({
   state: isOneOf(STORED_STATES),
   ...{ type: orNone(isText), source: orNone(isText), place: orNone(isText), group: orNone(isText) },
-  ...{ from: orNone(isTime), before: orNone(isTime) },
+  ...{ q: orNone(isText), name: orNone(isText), from: orNone(isTime), before: orNone(isTime) },
 });
 
 const isActShape = shape({

@@ -6,12 +6,14 @@ import { act, acts, progress, question, stop } from "./_act_pages.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deliveries } from "./_deliveries_page.ts";
 import { delivery, payload } from "./_delivery_page.ts";
+import { exported } from "./_export.ts";
 import {
   assetResponse,
   Forms,
   type Front,
   isFromHere,
   pageResponse,
+  ParameterError,
   redirect,
   Refusal,
 } from "./_http.ts";
@@ -27,6 +29,7 @@ import {
 } from "./_layout.ts";
 import { Login, REFRESHED, type Session, type Tokens } from "./_login.ts";
 import { overview } from "./_overview_page.ts";
+import { problem, problems } from "./_problems_page.ts";
 
 /** Parts of the console's routes. */
 export interface ConsoleAppOptions extends Tokens {
@@ -87,7 +90,8 @@ class Board {
     this.#pages = new Map([
       ...[visit("", overview), visit("deliveries", deliveries), visit("delivery", delivery)],
       ...[visit("payload", payload), visit("acts", acts), visit("progress", progress)],
-      visit("limits", limits),
+      ...[visit("limits", limits), visit("export", exported)],
+      ...[visit("problems", problems), visit("problem", problem)],
       ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
     ]).set("login", (c) => login.show(c));
     this.#forms = new Map([
@@ -185,6 +189,9 @@ class Board {
     const parameters = isForm
       ? await this.#reader.read(c, maxBytes)
       : new URL(c.req.url).searchParams;
+    if (context.hidesPayloads && parameters.has("q")) {
+      throw new ParameterError("'q' looks for what is hidden here: use 'name'");
+    }
     const answer = await answering({ data, context, parameters, isPoll, by });
     return answer instanceof Response ? answer : this.#respond(session, answer);
   }

@@ -1,9 +1,13 @@
 import type { LogSink } from "../core/mod.ts";
 import {
+  type BoundedCount,
+  type EventList,
   type EventRecord,
   type EventStore,
   type ListedLimit,
   NotKeptError,
+  type ProblemList,
+  type ProblemOptions,
 } from "../events/store/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import { ActivityCounter, type Period } from "./_activity.ts";
@@ -12,8 +16,10 @@ import { Acts } from "./_acts.ts";
 import { StateCounter, type StateCounts } from "./_counts.ts";
 import type { DeliveryQuery } from "./_query.ts";
 import {
+  countNewer,
   type DeliveryDetails,
   type DeliveryPage,
+  filterOf,
   readDetails,
   searchDeliveries,
 } from "./_search.ts";
@@ -60,9 +66,20 @@ export class ConsoleData {
     return { ...counted ?? { ...none, oldestDueAt: await this.#store.oldestDueAt() }, ...read };
   }
 
-  /** Searches deliveries, the newest first. Reads at most 2,000 records. */
-  search(query: DeliveryQuery, cursor?: string): Promise<DeliveryPage> {
-    return searchDeliveries(this.#store, query, cursor, this.#counter.newestDoneAt);
+  /** Searches deliveries, the newest first. Reads at most 2,000 records, unless the reader asks for more. */
+  search(query: DeliveryQuery, cursor?: string, isFar?: boolean): Promise<DeliveryPage> {
+    const place = { cursor, isFar };
+    return searchDeliveries(this.#store, query, place, this.#counter.newestDoneAt);
+  }
+
+  /** Counts deliveries that came after a time. */
+  newer(query: DeliveryQuery, top: number): Promise<BoundedCount | undefined> {
+    return countNewer(this.#store, query, top);
+  }
+
+  /** Lists all deliveries of a choice, the newest first. */
+  list(query: DeliveryQuery): EventList {
+    return this.#store.list({ ...filterOf(query), order: "newest" });
   }
 
   /** Reads a delivery; null if there is none of this id. */
@@ -82,6 +99,11 @@ export class ConsoleData {
       if (found.push(limit) === max) break;
     }
     return found;
+  }
+
+  /** Reads the problems that have events, those with the most first, or the one with an id. */
+  problems(options: ProblemOptions): Promise<ProblemList> {
+    return this.#store.inspect.problems(options);
   }
 
   /** Reads the bytes of a payload; null if it is not kept any more. */

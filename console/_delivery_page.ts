@@ -279,7 +279,7 @@ function attemptItem(
 }
 
 /** Names the kind of an error, and nothing that a handler has put into it. */
-const nameOfError = (error: string): string =>
+export const nameOfError = (error: string): string =>
   /^[A-Z]\w{0,60}(?:Error|Exception)(?=:|$)|^Error(?=:|$)/.exec(error)?.[0] ?? "Error";
 
 const linkTo = (id: string, text: string, style?: string): Html =>
@@ -303,7 +303,7 @@ function factsOf(
   { before, first, emitted, related }: DeliveryDetails,
   { hidesPayloads }: PageContext,
 ): [string, Content][] {
-  const { id, intake, source, deliveryId, requestId, orderingKey, causedBy } = record;
+  const { id, state, intake, source, deliveryId, requestId, orderingKey, causedBy } = record;
   const [, traceId] = record.traceparent?.split("-") ?? [];
   const names = first ? new Map([...related, [first.id, first]]) : related;
   const one = (id: string) => {
@@ -318,6 +318,7 @@ function factsOf(
     first && [", first ", one(first.id), " ", stateBadge(first.state)],
   ];
   return [
+    ["about", !hidesPayloads && record.description !== undefined && shown(record.description)],
     ["id", mono(id)],
     [
       "source",
@@ -330,6 +331,11 @@ function factsOf(
     ["trace id", traceId !== undefined && mono(traceId)],
     ["ordering key", group],
     ["attempts", number(record.attempt)],
+    [
+      "problem",
+      record.problem !== undefined && state !== "done" &&
+      a(link("problem", { id: record.problem }), "Others with the same error"),
+    ],
     ["run", record.run !== undefined && `${number(record.run)}, put back after it was settled`],
     ["done handlers", doneHandlers(record, hidesPayloads)],
     ["batch", batchOf(record, first)],

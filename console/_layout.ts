@@ -71,7 +71,7 @@ export const isOperator = ({ session }: PageContext): boolean => session?.role =
 export function layout(context: PageContext, { title, at, body, isLive }: Page): Html {
   const { name, environment, session, sendsExamples } = context;
   const pages = [
-    ...[["", "Overview"], ["deliveries", "Deliveries"]] as const,
+    ...[["", "Overview"], ["problems", "Problems"], ["deliveries", "Deliveries"]] as const,
     ...[["limits", "Limits"], ["acts", "Acts"]] as const,
   ];
   const all = sendsExamples && isOperator(context) ? [...pages, ["send", "Send"] as const] : pages;

@@ -153,7 +153,9 @@ class LoginTries {
 const keyOf = (ip: string | undefined) => ip === undefined ? "unknown" : ipNetwork(ip);
 
 /** Pages that refresh themselves. */
-export const REFRESHED = ["", "deliveries", "delivery", "limits", "acts", "act", "progress"];
+export const REFRESHED = [
+  ...["", "problems", "problem", "deliveries", "delivery", "limits", "acts", "act", "progress"],
+];
 
 /** Pages that are shown after a login, as they are linked. */
 const PAGES = ["./", "send", ...REFRESHED.slice(1)];

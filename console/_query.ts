@@ -4,6 +4,7 @@
  * @module
  */
 import { MAX_ID_LENGTH, STORED_STATES, type StoredEvent } from "../events/store/event_record.ts";
+import { isProblemId } from "../events/store/problem.ts";
 import { ParameterError } from "./_http.ts";
 
 /** State of a stored event. */
@@ -21,6 +22,12 @@ export interface DeliveryQuery {
   readonly place?: string | undefined;
   /** Ordering key. */
   readonly group?: string | undefined;
+  /** Id of the problem by which they have failed. */
+  readonly problem?: string | undefined;
+  /** Text in what names an event, says what it is about, or how it went. */
+  readonly q?: string | undefined;
+  /** Text in what names an event alone: for readers from whom the rest is hidden. */
+  readonly name?: string | undefined;
   /** Earliest time of receipt, milliseconds since the epoch. */
   readonly from?: number | undefined;
   /** Time of receipt before which they came. */
@@ -52,6 +59,8 @@ export const kindsFor = (state: State | undefined): readonly ActKind[] =>
 /** Longest value of each text. */
 export const MAX_LENGTHS = {
   ...{ type: 100, source: 100, place: 300, group: 600, id: MAX_ID_LENGTH, cursor: 2_000 },
+  problem: 40,
+  ...{ q: MAX_ID_LENGTH, name: MAX_ID_LENGTH },
 };
 
 // deno-lint-ignore no-control-regex -- it finds control characters
@@ -102,8 +111,12 @@ export function text(
 /** Time as a form writes it, in UTC, or with a zone; or milliseconds since the epoch. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?$/;
 
-/** Reads a time. */
-function timeOf(parameters: URLSearchParams, name: string): number | undefined {
+/**
+ * Reads a time.
+ *
+ * @throws {ParameterError} If it is something else.
+ */
+export function timeOf(parameters: URLSearchParams, name: string): number | undefined {
   const value = one(parameters, name);
   if (value === undefined) return undefined;
   if (/^\d{1,14}$/.test(value)) return Number(value);
@@ -112,6 +125,20 @@ function timeOf(parameters: URLSearchParams, name: string): number | undefined {
   const isDay = !Number.isNaN(at) && new Date(at).toISOString().slice(0, 10) === value.slice(0, 10);
   if (isDay) return at;
   throw new ParameterError(`'${name}' must be a time such as 2026-01-31T14:03, in UTC`);
+}
+
+/**
+ * Reads the id of a problem.
+ *
+ * @throws {ParameterError} If it is none.
+ */
+export function problemIn(
+  parameters: URLSearchParams,
+  name: "problem" | "id" = "problem",
+): string | undefined {
+  const id = text(parameters, name);
+  if (id === undefined || isProblemId(id)) return id;
+  throw new ParameterError(`'${name}' must be the id of a problem`);
 }
 
 /** Reads the kind of an act. */
@@ -134,7 +161,8 @@ export function queryOf(parameters: URLSearchParams): DeliveryQuery {
     // No name of a repository and no id of a chat has blanks around it, but a copied one may.
     place: text(parameters, "place")?.trim(),
     group: text(parameters, "group"),
-    ...{ from, before },
+    problem: problemIn(parameters),
+    ...{ q: text(parameters, "q"), name: text(parameters, "name"), from, before },
   };
 }
 

@@ -43,6 +43,8 @@ export interface NamedHandler {
 
 interface Failure {
   readonly key: string;
+  /** Its name with those of its own handlers that have failed, if it is a router. */
+  readonly name: string;
   readonly error: unknown;
   /** The policies by which it is tried again; none if it gives the event up, or waits. */
   readonly retries: readonly RetryPolicy[];
@@ -95,6 +97,7 @@ export async function handleAll(
   await (runs.length === 1 ? runs[0] : Promise.all(runs));
   if (failures.length > 0) {
     around.retries = failures.flatMap(({ retries }) => retries);
+    around.failedIn = failures.map(({ name }) => name).sort().join(", ");
     throw endOf(failures, handlers.length, around);
   }
   if (unwanted === handlers.length) throw new NoHandler(event.type);
@@ -159,14 +162,17 @@ function usedUp(all: readonly NamedHandler[], tried: readonly NamedHandler[]): F
   const error = new GiveUpError("Not called any more, since its attempts are used up");
   return all.filter((each) => !tried.includes(each)).map(({ key }) => ({
     key,
+    name: key,
     error,
     retries: [],
   }));
 }
 
-function failureOf(key: string, error: unknown, { retries, limits }: HandlerRun): Failure {
+function failureOf(key: string, error: unknown, run: HandlerRun): Failure {
+  const { retries, limits, failedIn } = run;
+  const name = failedIn === undefined ? key : `${key}/${failedIn}`;
   const isOver = error instanceof GiveUpError || error instanceof ParkedError;
-  return { key, error, retries: isOver ? [] : retries ?? [limits.retry] };
+  return { key, name, error, retries: isOver ? [] : retries ?? [limits.retry] };
 }
 
 /** A handler that runs. */

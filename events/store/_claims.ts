@@ -2,6 +2,7 @@ import { writeLog } from "../../core/mod.ts";
 import { MAX_PLACES } from "./batch_options.ts";
 import { readyBatch } from "./_batches.ts";
 import { tellNewer } from "./_newer.ts";
+import type { NotedAttempt, Problems } from "./_problems.ts";
 import { applyChange, NEXT_IS_DUE } from "./_settlement.ts";
 import { endOfWait, type WaitEnd } from "./_waits.ts";
 import {
@@ -107,11 +108,13 @@ interface Failure {
  */
 export class Claims {
   readonly #core: StoreCore;
+  readonly #problems: Problems;
   /** The number of times that events have failed to be leased. */
   readonly #failed = new Map<string, number>();
 
-  constructor(core: StoreCore) {
+  constructor(core: StoreCore, problems: Problems) {
     this.#core = core;
+    this.#problems = problems;
   }
 
   /** Leases events that are due. If the engine fails meanwhile, returns those that were leased before. */
@@ -282,7 +285,11 @@ export class Claims {
     request: LeaseRequest,
   ): Promise<Stored | null> {
     const after = ({ now }: Moment) => leased(ready, request, now);
-    return await this.#put({ before: event, after, via: due }, end);
+    // The attempt that has expired has failed.
+    const failed = ready.state === "running"
+      ? await this.#problems.attempt(leased(ready, request, this.#core.engine.now()))
+      : undefined;
+    return await this.#put({ before: event, after, via: due }, end, failed);
   }
 
   /**
@@ -327,9 +334,9 @@ export class Claims {
   }
 
   /** Changes an event; null if another change was faster. */
-  async #put(put: Put, end?: WaitEnd): Promise<Stored | null> {
+  async #put(put: Put, end?: WaitEnd, failed?: NotedAttempt): Promise<Stored | null> {
     const turn = put.joins === undefined ? undefined : { withinMs: MAX_WAIT_MS };
-    const change = { puts: [put], cells: end?.cells, turn, urgency: "work" } as const;
+    const change = { ...failed, puts: [put], cells: end?.cells, turn, urgency: "work" } as const;
     const applied = await this.#core.engine.apply(change);
     if (!applied.ok) return null;
     end?.onMade?.();

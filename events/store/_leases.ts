@@ -4,6 +4,7 @@ import { untilDone } from "../../core/tries.ts";
 import { membersOf } from "./_batches.ts";
 import type { EmissionPut, Emitter } from "./_emit.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
+import type { NotedAttempt, Problems } from "./_problems.ts";
 import { applyChange, memberOf, settle, type SettleOptions } from "./_settlement.ts";
 import { deleteResults, readResult, resultsToDelete, storedStep } from "./_steps.ts";
 import { park, takeWake, wakeChange } from "./_waits.ts";
@@ -54,6 +55,7 @@ export function leaseOperations<TTx>(
   core: StoreCore<TTx>,
   kept: KeptPayloads,
   emitter: Emitter,
+  problems: Problems,
 ) {
   const { engine } = core;
 
@@ -75,21 +77,22 @@ export function leaseOperations<TTx>(
     lease: Lease,
     after: EventRecord,
     rules: readonly FailingRule[] = [],
+    failed?: NotedAttempt,
     isBrief = false,
   ): Promise<boolean> {
     const { record, reports } = rules.length === 0
       ? { record: after, reports: [] }
       : failingIn(after, rules, engine.now(), isBrief);
-    if (reports.length === 0) return await isSettled(lease, record);
+    if (reports.length === 0) return await isSettled(lease, record, failed);
     const puts = reports.map((report) => emitter.putUnique(report, record));
     const announce = reports.some(({ delayMs }) => delayMs === 0);
     try {
-      const isDone = isMade(await applyChange(core, lease, record, { puts, announce }));
+      const isDone = isMade(await applyChange(core, lease, record, { ...failed, puts, announce }));
       if (isDone) emitter.made(puts);
       return isDone;
     } catch (error) {
       if (isBrief || !(error instanceof TooLargeError)) throw error;
-      return await isGivenBack(lease, inBrief(after), rules, true);
+      return await isGivenBack(lease, inBrief(after), rules, failed, true);
     }
   }
 
@@ -186,19 +189,20 @@ export function leaseOperations<TTx>(
         : isSettledAs(lease, after, options);
     },
 
-    retry(lease, delayMs, error, { reason, reports } = {}) {
-      const after = retried(lease.record, delayMs, error, engine.now(), reason);
-      return isGivenBack(lease, after, reports);
+    async retry(lease, delayMs, error, { reason, reports, handler } = {}) {
+      const after = retried(lease.record, delayMs, error, engine.now(), { reason, handler });
+      return await isGivenBack(lease, after, reports, await problems.attempt(after, handler));
     },
 
     release(lease, { reports, ...options } = {}) {
       return isGivenBack(lease, released(lease.record, options, engine.now()), reports);
     },
 
-    async bury(lease, error, { reports = false } = {}) {
-      const dead = buried(lease.record, error, engine.now());
-      if (!reports || dead.outcome !== "failed") return await isSettled(lease, dead);
-      return await isBuried(core, emitter, lease, dead);
+    async bury(lease, error, { reports = false, handler } = {}) {
+      const dead = buried(lease.record, error, engine.now(), handler);
+      const failed = await problems.attempt(dead, handler);
+      if (!reports || dead.outcome !== "failed") return await isSettled(lease, dead, failed);
+      return await isBuried(core, emitter, lease, dead, failed);
     },
   } satisfies Partial<EventStore<TTx>>;
 }
@@ -375,6 +379,7 @@ async function isBuried(
   emitter: Emitter,
   lease: Lease,
   after: EventRecord,
+  failed: NotedAttempt | undefined,
   isBrief = false,
 ): Promise<boolean> {
   /** The reports by the ids of those that have died: the engine may ask twice. */
@@ -393,11 +398,11 @@ async function isBuried(
   const puts = reportsOf(after);
   const announce = puts.length > 0;
   try {
-    const { ok } = await applyChange(core, lease, after, { puts, member, announce });
+    const { ok } = await applyChange(core, lease, after, { ...failed, puts, member, announce });
     if (ok) emitter.made([...reports.values()]);
     return ok;
   } catch (error) {
     if (isBrief || !(error instanceof TooLargeError)) throw error;
-    return await isBuried(core, emitter, lease, inBrief(after), true);
+    return await isBuried(core, emitter, lease, inBrief(after), failed, true);
   }
 }

@@ -16,13 +16,14 @@ import {
   type Delivery,
   type EventRecord,
   type GroupPosition,
+  MAX_DESCRIPTION_LENGTH,
   MAX_ID_LENGTH,
   MAX_ORDERING_KEY_LENGTH,
   type PayloadRef,
 } from "./event_record.ts";
 import type { PortableRecord } from "./portable_event.ts";
 import type { HeadAt } from "./engine.ts";
-import { cancelled, isCancelRequested, released, withAttempt } from "./settlement.ts";
+import { cancelled, isCancelRequested, problemOf, released, withAttempt } from "./settlement.ts";
 
 /** Length of the digest with which a key ends that was cut: 128 bits, no two keys will ever share one. */
 const DIGEST_LENGTH = 32;
@@ -112,6 +113,28 @@ export function cutKey(orderingKey: string): string {
   return `${beginning}~${digest}`;
 }
 
+/** The characters of a description that are looked at: behind much white space, there is nothing worth a line. */
+const MAX_READ = 4 * MAX_DESCRIPTION_LENGTH;
+
+/** White space and control characters, each of which ends or bends a line. */
+// deno-lint-ignore no-control-regex -- it finds control characters
+const BREAKS = /[\s\u0000-\u001f\u007f-\u009f]+/g;
+
+/**
+ * Makes a description that a record keeps: on one line, well-formed, and of up to 120 characters.
+ *
+ * @param text The text.
+ * @returns The description; undefined if nothing is left of it.
+ */
+export function cutDescription(text: string): string | undefined {
+  const line = text.slice(0, MAX_READ).replace(BREAKS, " ").trim();
+  // Half a pair at the cut would be shown as another character.
+  const cut = line.length > MAX_DESCRIPTION_LENGTH
+    ? `${line.slice(0, MAX_DESCRIPTION_LENGTH - 1).replace(/[\ud800-\udbff]$/, "")}…`
+    : line;
+  return cut === "" ? undefined : cut.toWellFormed();
+}
+
 /**
  * Makes the record of a delivery: due at once, and in no ordering group.
  *
@@ -129,6 +152,7 @@ export function accepted(
 ): EventRecord {
   const { platform, source, type, intake, deliveryId, traceparent } = delivery;
   const { action, repository, chat, sender, requestId, quietMs, newer, places = 1 } = delivery;
+  const { description } = delivery;
   const isHeard = newer !== undefined && newer !== "wait";
   // What is undefined is not stored, and one shape of all records is copied faster.
   return {
@@ -143,6 +167,7 @@ export function accepted(
     chat: chat ?? undefined,
     sender: sender ?? undefined,
     requestId: requestId ?? null,
+    description: description ? cutDescription(description) : undefined,
     receivedAt: now,
     state: "queued",
     attempt: 0,
@@ -219,7 +244,8 @@ export function replayed(
   const { outcome: _outcome, cancelRequestedAt: _request, putOff: _putOff, ...open } = record;
   const { joinsLater: _later, batch: _batch, handledWith: _with, ...closed } = open;
   // Only what comes in interrupts, and not what comes back.
-  const { failing: _failing, interrupts: _mark, interrupted: _interrupted, ...kept } = closed;
+  const { problem: _problem, failing: _failing, interrupts: _mark, ...past } = closed;
+  const { interrupted: _interrupted, ...kept } = past;
   const run = nextRun(record);
   const again: EventRecord = {
     ...anewQuiet(kept, now),
@@ -529,16 +555,16 @@ export function leased(
   now: number,
 ): EventRecord {
   const until = now + leaseMs;
-  return {
+  const after: EventRecord = {
     ...record,
     state: "running",
     attempt: record.attempt + 1,
     lease: { owner, until, ms: leaseMs, startedAt: now },
     dueAt: until,
-    attempts: record.state === "running"
-      ? withAttempt(record, "expired", now, LEASE_EXPIRED)
-      : record.attempts,
   };
+  if (record.state !== "running") return after;
+  const attempts = withAttempt(record, "expired", now, LEASE_EXPIRED);
+  return { ...after, attempts, problem: problemOf(record, LEASE_EXPIRED) };
 }
 
 /**

@@ -343,6 +343,8 @@ export interface Visit {
   readonly place: string;
   /** The time of receipt that all events before the place are before, or after, if it comes in that order. */
   readonly reachedAt: number | undefined;
+  /** The number of events that were passed over for a step without one, at 1/20 of the work of reading one; 1 by default. */
+  readonly passedOver?: number | undefined;
 }
 
 /**
@@ -365,6 +367,16 @@ export interface BoundedCount {
 export interface Counts extends Readonly<Record<Exclude<EventState, "done">, BoundedCount>> {
   /** The time at which the longest-waiting due event became due; null if none is due. */
   readonly oldestDueAt: number | null;
+}
+
+/** Numbers of the events that have failed by a problem: see `EventRecord.problem`. */
+export interface ProblemCount {
+  /** The id of the problem. */
+  readonly id: string;
+  /** The number of those that are dead. */
+  readonly dead: BoundedCount;
+  /** The number of those that are open. */
+  readonly retrying: BoundedCount;
 }
 
 /** Name of a value whose key cannot be read, either. */
@@ -582,6 +594,18 @@ export interface Engine<TTx = unknown, TReader = unknown> {
 
   /** Counts events by state, up to a largest number of each. */
   count(max: number, signal?: AbortSignal): Promise<Counts>;
+
+  /**
+   * Counts the events of each problem that has some, by an index, in the order of their ids. Those that are done do not
+   * count.
+   *
+   * @param limits The only problem that is meant, the largest number that is counted of each, and the one of problems.
+   */
+  problems(limits: {
+    readonly id?: string | undefined;
+    readonly max: number;
+    readonly problems: number;
+  }): Promise<readonly ProblemCount[]>;
 
   /** Stores a payload that is too large for a change. It is deleted after a while unless a put names it. */
   upload(ref: PayloadRef, body: Bytes): Promise<void>;

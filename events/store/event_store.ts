@@ -14,6 +14,7 @@ import type {
 } from "./event_record.ts";
 import type { FailingRule } from "./failing.ts";
 import type { ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
+import type { ProblemList, ProblemOptions } from "./_problems.ts";
 import type { ListedLimit } from "./limits.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
 import type { ProcessNote } from "./processes.ts";
@@ -607,6 +608,15 @@ export interface StoreInspector {
   count(max: number, signal?: AbortSignal): Promise<Counts>;
 
   /**
+   * Lists the problems by which events have failed that are dead, or tried again: those with the most events first. A
+   * problem is an error of one handler, whatever ids, numbers and quoted texts it has. One without events is not in it.
+   *
+   * @param options The only one that is meant, and the largest numbers.
+   * @returns The problems, and their number.
+   */
+  problems(options?: ProblemOptions): Promise<ProblemList>;
+
+  /**
    * Counts the events before another one in its ordering group.
    *
    * @param event The record of the other one.
@@ -639,6 +649,15 @@ export interface StoreInspector {
    * @returns The ids of the events.
    */
   withDeliveryId(deliveryId: string): Promise<string[]>;
+
+  /**
+   * Finds the events whose ids, or delivery ids, begin with a text.
+   *
+   * @param text The text, well-formed.
+   * @param max The largest number of those of a source: if it has more, none of it is returned.
+   * @returns The ids of the events.
+   */
+  withIdBeginning(text: string, max: number): Promise<string[]>;
 
   /**
    * Finds which of some events are done and have kept payloads.
@@ -988,7 +1007,8 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @param options The `reason` why one of several handlers has put the event off. Its record notes that. The
    * attempt counts all the same. By the rules in `reports`, events are stored in the same commit that report the
    * failing one: of the type and the source `failing`, with a {@linkcode FailingEvent}, and the name of the rule as
-   * action. Each is stored once in a run of the event.
+   * action. Each is stored once in a run of the event. The `handler` is the name of the one that has failed, by which
+   * equal errors of different handlers are different problems.
    * @returns True if it was given back; false if the lease was lost.
    */
   retry(
@@ -998,6 +1018,7 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
     options?: {
       readonly reason?: unknown;
       readonly reports?: readonly FailingRule[] | undefined;
+      readonly handler?: string | undefined;
     },
   ): Promise<boolean>;
 
@@ -1062,13 +1083,16 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @param error The error of the attempt.
    * @param options With `reports`, an event is stored in the same commit that reports the dead one: of the type and the
    * source `dead`, with a {@linkcode DeadEvent}. An event that is cancelled is not reported, nor is one that reports
-   * another, or comes of a report.
+   * another, or comes of a report. By the name in `handler`, equal errors of different handlers are different problems.
    * @returns True if it was given up; false if the lease was lost.
    */
   bury(
     lease: Lease,
     error: unknown,
-    options?: { readonly reports?: boolean | undefined },
+    options?: {
+      readonly reports?: boolean | undefined;
+      readonly handler?: string | undefined;
+    },
   ): Promise<boolean>;
 
   /**
@@ -1106,7 +1130,7 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    *
    * @param parts The parts.
    * @returns The numbers of events that are scheduled anew, of groups that are repaired, of uploads that are deleted,
-   * and of payloads that are dropped.
+   * of payloads that are dropped, and of problems that are forgotten.
    * @throws {TypeError} If a part has another name.
    */
   tidy(parts: {
@@ -1138,11 +1162,19 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
      * @default {false}
      */
     readonly payloads?: boolean | undefined;
+    /**
+     * Forgets the problems that have had no events for seven days, and how often attempts have failed by others more
+     * than three days ago.
+     *
+     * @default {false}
+     */
+    readonly problems?: boolean | undefined;
   }): Promise<{
     readonly times: number;
     readonly groups: number;
     readonly uploads: number;
     readonly payloads: number;
+    readonly problems: number;
   }>;
 
   /**

@@ -49,6 +49,7 @@ export type { StoreDefinition } from "./store_definition.ts";
 export type { AnswerResult, Question } from "./questions.ts";
 export type { BoundedCount, CheckedPage, Counts, SettlementRoom } from "./engine.ts";
 export type { StoreInspector } from "./event_store.ts";
+export type { Problem, ProblemList, ProblemOptions } from "./_problems.ts";
 export { exportEvents } from "./event_export.ts";
 export { importEvents, type ImportResult } from "./event_import.ts";
 export type { PortableEntry, PortableEvent } from "./portable_event.ts";

@@ -15,6 +15,7 @@ import { KeptPayloads } from "./_kept_payloads.ts";
 import { leaseOperations } from "./_leases.ts";
 import { storeInspector } from "./_lists.ts";
 import { newerOperations } from "./_newer.ts";
+import { Problems } from "./_problems.ts";
 import { eventOperations } from "./_operations.ts";
 import { portableEntries, restoreEntry, restoring } from "./_portable.ts";
 import { tokenBuckets } from "./_token_buckets.ts";
@@ -86,7 +87,8 @@ function storeOf(core: StoreCore): EventStore {
   const kept = new KeptPayloads(core);
   const { accept, replay } = new Acceptance(core, kept);
   const emitter = new Emitter(core);
-  const claims = new Claims(core);
+  const problems = new Problems(core);
+  const claims = new Claims(core, problems);
   return {
     db: engine.reader,
     notifier: engine.notifier,
@@ -95,8 +97,8 @@ function storeOf(core: StoreCore): EventStore {
     room: engine.limits.room,
     awaitsEffects: engine.awaitsEffects ?? false,
     retentionMs,
-    inspect: storeInspector(core, kept),
-    ...leaseOperations(core, kept, emitter),
+    inspect: storeInspector(core, kept, problems),
+    ...leaseOperations(core, kept, emitter, problems),
     ...newerOperations(core),
     ...eventOperations(core, kept, replay),
     answers: (options) => answers(core, options),
@@ -120,7 +122,7 @@ function storeOf(core: StoreCore): EventStore {
     scheduleNotes: scheduleNotes(core),
     consoleRecords: consoleRecords(core),
     tokens: tokenBuckets(core),
-    tidy: (what) => tidy(core, kept, what),
+    tidy: (what) => tidy(core, kept, problems, what),
     check: (options) => checkStore(core, options),
     lastCheck: () => readLastCheck(core),
     async listen(listener) {
@@ -216,13 +218,18 @@ function mayLeave({ before }: Put): boolean {
 async function tidy(
   { engine }: StoreCore,
   kept: KeptPayloads,
+  noted: Problems,
   what: Tidying,
 ): ReturnType<EventStore["tidy"]> {
   checkOptions("tidy the store", what, TIDYING);
-  const { payloads = false, times: reads, ...others } = what;
+  const { payloads = false, problems = false, times: reads, ...others } = what;
   const times = reads === undefined ? undefined : { reads, corrected };
   const tidied = await engine.tidy({ ...others, times });
-  return { ...tidied, payloads: payloads ? await kept.trim() : 0 };
+  return {
+    ...tidied,
+    payloads: payloads ? await kept.trim() : 0,
+    problems: problems ? await noted.tidy() : 0,
+  };
 }
 
 type Tidying = Parameters<EventStore["tidy"]>[0];
@@ -232,6 +239,7 @@ const TIDYING: Record<keyof Tidying, OptionCheck | undefined> = {
   groups: checkBoolean,
   uploadsOlderThanMs: undefined,
   payloads: checkBoolean,
+  problems: checkBoolean,
 };
 
 /** The workers of this process by the place of their events. A place that is not used any more takes them along. */

@@ -13,6 +13,7 @@ import { Buffer } from "node:buffer";
 import { textOf } from "../../core/text_of.ts";
 import { met } from "../../core/check_options.ts";
 import type { EndedWait, EventRecord, EventStep, RecordedAttempt } from "./event_record.ts";
+import { problemIdOf } from "./problem.ts";
 import type { ReleaseOptions } from "./store_core.ts";
 import { MAX_WAKE_BYTES, type Wait } from "./waits.ts";
 
@@ -67,7 +68,8 @@ export function completed(
 ): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now);
   const attempts = withAttempt(record, outcome, now);
-  return settled(record, now, { state: "done", outcome, payload: null, attempts });
+  const end = { state: "done", outcome, payload: null, attempts } as const;
+  return settled(withoutProblem(record), now, end);
 }
 
 /**
@@ -77,7 +79,8 @@ export function completed(
  * @param delayMs The delay until then, in milliseconds.
  * @param error The error.
  * @param now The time, milliseconds since the epoch.
- * @param reason The reason why one of its handlers has put it off, if one has.
+ * @param options The reason why one of its handlers has put it off, if one has, and the handler that has failed, if it is
+ * known.
  * @returns The record.
  */
 export function retried(
@@ -85,12 +88,38 @@ export function retried(
   delayMs: number,
   error: unknown,
   now: number,
-  reason?: unknown,
+  { reason, handler }: { readonly reason?: unknown; readonly handler?: string | undefined } = {},
 ): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now, error);
   const noted = reason === undefined ? withHandler(record) : withPutOff(record, reason, now);
   const attempts = withAttempt(noted, "failed", now, error);
-  return { ...noted, state: "queued", lease: null, dueAt: now + delayMs, delayMs, attempts };
+  const problem = problemOf(record, error, handler);
+  const again = { state: "queued", lease: null, dueAt: now + delayMs, delayMs } as const;
+  return { ...noted, ...again, attempts, problem };
+}
+
+/**
+ * Finds the problem by which an attempt has failed.
+ *
+ * @param record The record of its event.
+ * @param thrown The error.
+ * @param handler The handler that has failed; undefined if it is not known.
+ * @returns The id of the problem.
+ */
+export function problemOf(
+  { intake, source, type }: EventRecord,
+  thrown: unknown,
+  handler?: string,
+): string {
+  const origin = { source: intake ?? source, handler: handler ?? type };
+  return problemIdOf(origin, textOf(thrown));
+}
+
+/** Takes an event out of the problem by which it had failed. */
+export function withoutProblem(record: EventRecord): EventRecord {
+  if (record.problem === undefined) return record;
+  const { problem: _, ...rest } = record;
+  return rest;
 }
 
 /**
@@ -188,7 +217,7 @@ function unbatched({ batch: _, ...record }: EventRecord): EventRecord {
 export function parked(record: EventRecord, { name, timeoutMs }: Wait, now: number): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now);
   const after = released(record, { delayMs: timeoutMs, isBegun: true }, now);
-  const { quiet, batch: _batch, putOff: _putOff, ...rest } = after;
+  const { quiet, batch: _batch, putOff: _putOff, problem: _problem, ...rest } = after;
   return {
     ...planning(rest, quiet?.waitedMs ?? 0),
     state: "parked",
@@ -223,12 +252,19 @@ export function unparked(
  * @param record The record.
  * @param error The error.
  * @param now The time, milliseconds since the epoch.
+ * @param handler The handler that has failed; undefined if it is not known.
  * @returns The record.
  */
-export function buried(record: EventRecord, error: unknown, now: number): EventRecord {
+export function buried(
+  record: EventRecord,
+  error: unknown,
+  now: number,
+  handler?: string,
+): EventRecord {
   if (isCancelRequested(record)) return cancelled(record, now, error);
   const attempts = withAttempt(record, "failed", now, error);
-  return settled(record, now, { state: "dead", outcome: "failed", attempts });
+  const problem = problemOf(record, error, handler);
+  return settled(record, now, { state: "dead", outcome: "failed", attempts, problem });
 }
 
 /**
@@ -243,7 +279,7 @@ export function cancelled(record: EventRecord, now: number, error?: unknown): Ev
   const attempts = record.state === "running"
     ? withAttempt(record, "cancelled", now, error)
     : record.attempts;
-  const { waitingFor: _, ...rest } = record;
+  const { waitingFor: _, ...rest } = withoutProblem(record);
   return settled(rest, now, { state: "dead", outcome: "cancelled", attempts });
 }
 
@@ -262,10 +298,12 @@ export function settledWith(record: EventRecord, first: EventRecord): EventRecor
   const ended = { state, outcome, attempt, attempts: last, handledWith: id };
   if (state === "done") {
     // The notes of a hundred events would not fit the commit, and a replay of a done event begins anew.
-    const { progress: _, steps: _steps, ...rest } = record;
+    const { progress: _, steps: _steps, ...rest } = withoutProblem(record);
     return settled(rest, first.settledAt!, { ...ended, payload: null });
   }
-  return settled(inBatchOf(record, first), first.settledAt!, ended);
+  const { problem } = first;
+  const dead = problem === undefined ? withoutProblem(record) : { ...record, problem };
+  return settled(inBatchOf(dead, first), first.settledAt!, ended);
 }
 
 /**

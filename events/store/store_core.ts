@@ -192,6 +192,8 @@ export interface StoreListener {
    * @param group The key of the group.
    */
   onNewer?(group: string): void;
+  /** The version of the code of the worker; undefined if that was not given. */
+  readonly version?: string | undefined;
   /** Called with steps to be counted, once they are committed. */
   readonly count?: ((step: CountedStep) => void) | undefined;
 }

@@ -263,7 +263,7 @@ export class Settlement {
     }
     return {
       outcome: "dead",
-      settle: (lease) => this.#bury(lease, error),
+      settle: (lease) => this.#bury(lease, error, run),
       report: () => this.#log.reportEnd("warn", "event given up, now dead", { error }),
     };
   }
@@ -293,12 +293,13 @@ export class Settlement {
     if (delayMs === null) {
       return {
         outcome: "dead",
-        settle: (lease) => this.#bury(lease, error),
+        settle: (lease) => this.#bury(lease, error, run),
         report: () => this.#reportLast({ error }),
       };
     }
     const retryInMs = Math.max(delayMs, afterMs ?? 0);
-    const options = afterMs === undefined ? { reports } : { reports, reason: error };
+    const handler = run?.failedIn;
+    const options = { reports, handler, ...(afterMs !== undefined && { reason: error }) };
     return {
       outcome: "retried",
       settle: (lease) => store.retry(lease, retryInMs, error, options),
@@ -345,9 +346,9 @@ export class Settlement {
     return events > 1 && error instanceof WaitRefusedError;
   }
 
-  #bury(lease: Lease, error: unknown): Promise<boolean> {
-    const { store, reportDead } = this.#parts;
-    return store.bury(lease, error, reportDead ? { reports: true } : undefined);
+  #bury(lease: Lease, error: unknown, run?: HandlerRun): Promise<boolean> {
+    const { store, reportDead: reports } = this.#parts;
+    return store.bury(lease, error, { reports, handler: run?.failedIn });
   }
 
   async #settleAs({ outcome, settle, report }: Way): Promise<void> {

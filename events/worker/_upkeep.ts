@@ -105,6 +105,7 @@ export class Upkeep {
     if (now < this.#tidyAt) return;
     this.#tidyAt = now + TIDY_MS;
     await this.#attempt(() => this.#inTime(store.tidy({ uploadsOlderThanMs: TIDY_MS })));
+    await this.#attempt(() => this.#inTime(store.tidy({ problems: true })));
     await this.#attempt(() => this.#repairGroups());
   }
 

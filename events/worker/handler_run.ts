@@ -170,6 +170,9 @@ export class HandlerRun {
     return this.#root.#taken ?? [];
   }
 
+  /** The names of those of its handlers that have failed, if a router has called them; undefined before that. */
+  failedIn: string | undefined;
+
   /** Notes that one of several handlers has ended. */
   notePartEnded(): void {
     for (const run of this.#withAround()) run.#isPartlyDone = true;

@@ -339,6 +339,7 @@ class StoreWorker implements EventWorker {
     const { onNewer } = watches;
     const listening = store.listen({
       ...{ wake, onDueLater, reserve, onCancelRequested: cancel, onNewer, count },
+      version: options.version,
     });
     listening.catch((error) => writeLog(log, "error", "notifier failed", { error }));
     this.noted = this.#versions.begin();

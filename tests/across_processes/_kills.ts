@@ -1,18 +1,23 @@
 import type { EventRecord, EventStore } from "../../mod.ts";
 import { byLength } from "../_length.ts";
-import { until } from "../../dev/harness/until.ts";
+import { pause, until } from "../../dev/harness/until.ts";
 import { type AppProcess, type StartOptions, startProcess } from "./_process.ts";
 
-/** Starts an app, sends it deliveries, kills it in the midst, and notes the ids sent and acknowledged. */
+/**
+ * Starts an app, sends it deliveries, kills it in the midst, and notes the ids sent and acknowledged. It lives for a
+ * while, and until it has acknowledged as many as are given.
+ */
 export async function killSending(
   options: StartOptions,
   sent: Set<string>,
   acknowledged: Set<string>,
   connections: number,
+  atLeast = 0,
 ): Promise<void> {
   await using app = await startProcess(options);
   const lifeMs = 200 + Math.random() * byLength(1_000, 300);
-  const killing = new Promise((resolve) => setTimeout(resolve, lifeMs));
+  const enough = acknowledged.size + atLeast;
+  const killing = pause(lifeMs).then(() => until(() => acknowledged.size >= enough, 60_000));
   const sending = Promise.all(
     Array.from({ length: connections }, () => sendUntilGone(app, sent, acknowledged)),
   );

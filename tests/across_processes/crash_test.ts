@@ -20,8 +20,9 @@ async function killUnderLoad(
 ): Promise<void> {
   const options = { at, leaseMs: LEASE_MS, groups };
   const [sent, acknowledged] = [new Set<string>(), new Set<string>()];
-  for (let killed = 0; killed < kills || acknowledged.size < atLeast; killed++) {
-    await killSending(options, sent, acknowledged, CONNECTIONS);
+  for (let killed = 0; killed < kills; killed++) {
+    const missing = Math.max(0, atLeast - acknowledged.size);
+    await killSending(options, sent, acknowledged, CONNECTIONS, missing / (kills - killed));
   }
   await using _app = await startProcess(options);
   const { lost, invented, done } = await lostAndInvented(await place.open(), sent, acknowledged);

@@ -108,6 +108,37 @@ testCli("events delete-answers deletes what no event takes", async ({ cli, store
   assertEquals((await cli("answers")).out, []);
 });
 
+testCli("events problems tells what errors events have, and chooses by them", async (sut) => {
+  const { cli, store } = sut;
+  assertEquals((await cli("problems")).out, []);
+  for (const id of ["1", "2"]) {
+    await store.accept(delivery(`d${id}`));
+    await store.bury(await claimOne(store), new Error(`no issue ${id}`), { handler: "on(push)" });
+  }
+  await store.accept(delivery("d3"));
+  await store.retry(await claimOne(store), 60_000, new TypeError("\x1b[31m"));
+  const { problems } = await store.inspect.problems();
+  const [first, second] = problems;
+  const { code, out } = await cli("problems");
+  assertEquals([code, out], [0, [
+    `${iso(first!.lastAt)}  2 dead, 0 retrying  ${first!.id}  github/on(push)  Error: no issue 1`,
+    `${iso(second!.lastAt)}  0 dead, 1 retrying  ${second!.id}  github/push  TypeError:  [31m`,
+  ]]);
+  assertEquals((await cli("problems", "--limit", "1")).out, out.slice(0, 1));
+  assertEquals((await cli("problems", second!.id)).out, out.slice(1));
+  const json = (await cli("problems", "--json")).out.map((line) => JSON.parse(line));
+  assertEquals(json, JSON.parse(JSON.stringify(problems)));
+  const missing = await cli("problems", "0123456789abcdef");
+  assertEquals([missing.code, missing.err], [1, ["There is no problem 0123456789abcdef"]]);
+  assertEquals((await cli("list", "--problem", second!.id)).out.length, 1);
+  assertEquals((await cli("replay", "--problem", first!.id, "--yes")).out, ["2 replayed"]);
+  assertEquals((await cli("purge", "--problem", first!.id, "--yes")).out, ["0 purged"]);
+  assertEquals((await cli("cancel", "--problem", second!.id, "--yes")).out, ["1 cancelled"]);
+  assertEquals((await cli("problems")).out, []);
+  assertEquals((await cli("list", "--problem", "no")).code, 0);
+  assertEquals((await cli("list", "--problem", "../x")).code, 2);
+});
+
 testCli("events limits tells what is free of each, and until when it is closed", async (sut) => {
   const { cli, store } = sut;
   await store.accept(delivery("d1"));

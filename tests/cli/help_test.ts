@@ -44,6 +44,7 @@ Deno.test("no line of a help text is too long for a terminal", async () => {
     "delete-states",
     "limits",
     "reopen-limit",
+    "problems",
     "schedules",
   ];
   const names = [...events, ...flows, "export", "import", "catch-up"];

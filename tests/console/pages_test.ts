@@ -52,6 +52,7 @@ for (
       const titles = {
         "": "Overview",
         deliveries: "Deliveries",
+        problems: "Problems",
         limits: "Limits",
         acts: "Acts",
         login: "Log in",
@@ -75,18 +76,21 @@ for (
 Deno.test("pages link beside themselves only, so that a prefix does not matter", async () => {
   await using board = await openBoard();
   const id = await storeDead(board.store, "1");
+  const { problem } = (await board.store.get(id))!;
   for (
     const path of [
       "/",
       "/deliveries",
       `/delivery?id=${id}`,
       "/limits",
+      "/problems",
+      `/problem?id=${problem}`,
       "/acts",
       `/act?kind=purge&id=${id}`,
     ]
   ) {
     for (const [, url] of (await page(board, path)).matchAll(/(?:href|src|action)="([^"]*)"/g)) {
-      assertMatch(url!, /^(\.\/|#main|[a-z]+(-[0-9a-f]{12}\.(css|js|svg))?)(\?|$)/, path);
+      assertMatch(url!, /^(\.\/|#main|#list|[a-z]+(-[0-9a-f]{12}\.(css|js|svg))?)(\?|$)/, path);
     }
   }
 });
@@ -819,7 +823,7 @@ Deno.test("characters that nobody sees are shown", async () => {
 
 Deno.test("the list shows why deliveries have failed", async () => {
   await using board = await openBoard();
-  await storeDead(board.store, "1", {}, new Error(`out of ${"l".repeat(100)}uck\nand more`));
+  await storeDead(board.store, "1", {}, new Error(`out of ${"l".repeat(300)}uck\nand more`));
   const html = await page(board, "/deliveries?state=dead");
-  assertStringIncludes(html, `Error: out of ${"l".repeat(66)}…</span>`);
+  assertStringIncludes(html, `Error: out of ${"l".repeat(186)}…</div>`);
 });

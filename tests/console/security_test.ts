@@ -18,6 +18,8 @@ const PAGES = [
   "/delivery?id=x",
   "/payload?id=x",
   "/limits",
+  "/problems",
+  "/problem?id=1",
   "/acts",
   "/progress?id=x",
 ];
@@ -415,7 +417,18 @@ Deno.test("the console reflects no parameter as markup", async () => {
   const Cookie = await board.login();
   const names = [
     ...["state", "type", "source", "place", "group", "from", "before", "id", "cursor", "period"],
-    ...["kind", "of", "next", "substr", "filter", "queues", "refresh", "page", "platform"],
+    ...[
+      "kind",
+      "of",
+      "next",
+      "problem",
+      "substr",
+      "filter",
+      "queues",
+      "refresh",
+      "page",
+      "platform",
+    ],
   ];
   for (
     const page of [
@@ -424,6 +437,8 @@ Deno.test("the console reflects no parameter as markup", async () => {
       "delivery",
       "payload",
       "limits",
+      "problems",
+      "problem",
       "acts",
       "act",
       "progress",

@@ -4,6 +4,7 @@ import { HttpError } from "../../middleware/mod.ts";
 
 import { checkDeclaredBody, readBody } from "../../webhook/read_body.ts";
 import { forgeDelivery } from "../_deliveries.ts";
+import { MonotonicClock } from "../_monotonic_clock.ts";
 import { testWith } from "../_permissions.ts";
 import { exchange, serveForge } from "./_served.ts";
 
@@ -133,6 +134,7 @@ async function pass(time: FakeTime, ms: number): Promise<void> {
 }
 
 Deno.test("readBody() rejects with 408 after 10 s, and cancels the body", async () => {
+  using _clock = new MonotonicClock();
   using time = new FakeTime();
   let cancelled = false;
   const outcome = readWith(new ReadableStream({ cancel: () => void (cancelled = true) }));
@@ -145,6 +147,7 @@ Deno.test("readBody() rejects with 408 after 10 s, and cancels the body", async 
 });
 
 Deno.test("readBody() rejects with 408 at the given deadline", async () => {
+  using _clock = new MonotonicClock();
   using time = new FakeTime();
   const outcome = readWith(new ReadableStream(), 50);
   await pass(time, 49);
@@ -154,6 +157,7 @@ Deno.test("readBody() rejects with 408 at the given deadline", async () => {
 });
 
 Deno.test("readBody() is not put off by a byte a second", async () => {
+  using _clock = new MonotonicClock();
   using time = new FakeTime();
   let timer: ReturnType<typeof setInterval>;
   const body = new ReadableStream<Uint8Array>({

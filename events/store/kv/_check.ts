@@ -56,6 +56,10 @@ export class StoreCheck {
       }
     }
     if (this.#options.discard) await repairGroups(this.#parts);
+    for await (const page of this.#pages(keys.failedIndex)) {
+      await this.#deleteLeft(page);
+      yield { read: page.length, findings: [] };
+    }
     for await (const page of this.#pages(keys.events)) {
       yield { read: page.length, findings: await this.#checkEvents(page) };
     }
@@ -87,6 +91,7 @@ export class StoreCheck {
       else if (event.record.state !== "done") open.push(event);
     }
     findings.push(...await this.#nameAgain(open));
+    findings.push(...await this.#countAgain(open));
     const suspects = await this.#unnamed(open);
     if (suspects.length === 0) return findings;
     const scheduled = await this.#scheduled();
@@ -112,6 +117,40 @@ export class StoreCheck {
     }));
     const isWritten = (_: unknown, i: number) => written[i]!;
     return missing.filter(isWritten).map(({ record: { id } }) => ({ is: "put_back", eventId: id }));
+  }
+
+  /** Deletes the entries of problems whose events have not failed by them any more: an older version left them. */
+  async #deleteLeft(page: readonly ListedEntry[]): Promise<void> {
+    const { keys, commits } = this.#parts;
+    const entries = page.filter((entry) => !isGap(entry) && entry.key.length === FAILED_KEY);
+    const events = await readEvents(this.#parts, entries.map(({ key }) => refOf(key)));
+    await Promise.all(entries.map(async (entry, i) => {
+      const event = events[i];
+      if (event && (!event.record || isFailedBy(event.record, String(entry.key.at(-3))))) return;
+      const key = keys.event(refOf(entry.key));
+      const write = new Write().check({ key, versionstamp: event?.version ?? null });
+      await commits.commit(write.delete(entry.key));
+    }));
+  }
+
+  /** Writes the entries of events in the index of their problems again that are missing. */
+  async #countAgain(events: readonly Stored[]): Promise<StoreFinding[]> {
+    const { kv, keys, commits } = this.#parts;
+    const failed = events.filter(({ record }) => record.problem !== undefined);
+    const names = failed.map(({ record }) => keys.failed(record.problem!, record));
+    const entries = await readAll(kv, names);
+    const isMissing = ({ record }: Stored, i: number) =>
+      entries[i]!.value !== (record.state === "dead");
+    const written = await Promise.all(failed.map(async (event, i) => {
+      if (!isMissing(event, i)) return false;
+      const { record, version } = event;
+      const write = new Write().check({ key: keys.event(record), versionstamp: version });
+      return await commits.commit(write.set(names[i]!, encodeValue(record.state === "dead"))) !==
+        null;
+    }));
+    return failed.flatMap(({ record: { id } }, i) =>
+      written[i] ? [{ is: "put_back", eventId: id } as const] : []
+    );
   }
 
   /** Finds the events whose own entries do not lead to them. */
@@ -153,6 +192,13 @@ export class StoreCheck {
     }
     return await changeEvent(this.#parts, event, this.#options.foundAgain);
   }
+}
+
+/** Number of parts of the key of an entry in the index of problems. */
+const FAILED_KEY = 5;
+
+function isFailedBy({ problem, state }: EventRecord, id: string): boolean {
+  return problem === id && state !== "done";
 }
 
 /** Checks whether an entry leads to an event. */

@@ -152,7 +152,18 @@ export class EventWrite implements LateRecord {
     commit.set(keys.event(record), encodeValue(record, holdsPayload && this.#body), options);
     setDue(commit, keys, record);
     if (record.state === "dead") commit.set(keys.dead(record), MARK);
+    if (record.problem !== undefined) this.#setProblem(commit, record);
     if (this.#setsId) this.#setId(commit, record);
+  }
+
+  /** Adds the entry in the index of its problem, if that is not as it was. */
+  #setProblem(commit: Mutations, record: EventRecord): void {
+    const isThere = problemEntry(this.#before, record) === problemEntry(record, record);
+    if (isThere || record.state === "done") return;
+    commit.set(
+      this.#parts.keys.failed(record.problem!, record),
+      encodeValue(record.state === "dead"),
+    );
   }
 
   /** Returns the event as a commit has written it; null if it was deleted. */
@@ -351,6 +362,12 @@ export class EventWrite implements LateRecord {
     if (before.state === "dead" && (isMoved || after?.state !== "dead")) {
       write.delete(keys.dead(before));
     }
+    const { problem } = before;
+    if (
+      problem !== undefined && (isMoved || after?.problem !== problem || after.state === "done")
+    ) {
+      write.delete(keys.failed(problem, before));
+    }
   }
 
   async #delete({ record, version }: Stored): Promise<void> {
@@ -362,11 +379,12 @@ export class EventWrite implements LateRecord {
 
   async #deleteUnreadable(event: Unreadable): Promise<void> {
     const { keys } = this.#parts;
-    const { group, payload } = remainsOf(event);
+    const { group, payload, problem } = remainsOf(event);
     const write = this.#write;
     this.#check(event, event.version);
     write.delete(keys.event(event));
     write.delete(keys.dead(event));
+    if (problem !== undefined) write.delete(keys.failed(problem, event));
     if (payload) deleteParts(write, keys, payload);
     if (group) this.left = group;
     await this.#deleteId(event);
@@ -410,6 +428,15 @@ export async function changeEvent(
   const write = new Write();
   await new EventWrite(parts, { urgency: "work" }, put, write).start({ now: Date.now() }, null);
   return await parts.commits.commit(write) !== null;
+}
+
+/** Names the entry that an event has in the index of its problem, to be compared with that of another record of it. */
+function problemEntry(
+  record: EventRecord | undefined,
+  { receivedAt }: EventRecord,
+): string | undefined {
+  if (record?.problem === undefined || record.receivedAt !== receivedAt) return undefined;
+  return `${record.problem} ${record.state === "dead"}`;
 }
 
 /** Deletes what has led to an event, unless that belongs to the event: then it goes with the change of its record. */

@@ -14,6 +14,7 @@ import {
   isPayloadRef,
   type PayloadRef,
 } from "../event_record.ts";
+import { isProblemId } from "../problem.ts";
 import { type Entry, type ListedEntry, read, readAll, type ReadKeys } from "./_reads.ts";
 import { encodeValue } from "./value_codec.ts";
 
@@ -116,6 +117,17 @@ export function storeKeys(namespace: string) {
     deadIndex: all("dead"),
     /** The entries of the dead events received from a time on, and before another. */
     deadBetween: between("dead"),
+    /** The entry of an event in the index of its problem: whether it is dead. */
+    failed: (problem: string, { id, receivedAt }: EventRef): Deno.KvKey => [
+      ...[namespace, "failed", problem, receivedAt, id],
+    ],
+    /** The entries of all events that have failed, by their problems. */
+    failedIndex: all("failed"),
+    /** The entries of a problem, of the events received from a time on, and before another. */
+    failedBetween: (problem: string, from: number, before: number): Deno.KvListSelector => ({
+      start: [namespace, "failed", problem, from],
+      end: [namespace, "failed", problem, before],
+    }),
     /** The key that serializes commits that emit ids chosen by the caller. */
     emitting: [namespace, "emit"] as Deno.KvKey,
     /** The cells of the names that events wait for. */
@@ -177,7 +189,7 @@ interface UnreadableEntry extends Unreadable {
 }
 
 /** The rest of a record that can be read. */
-type Remains = Partial<Pick<EventRecord, "group" | "payload">>;
+type Remains = Partial<Pick<EventRecord, "group" | "payload" | "problem">>;
 
 /** Returns the rest of a record that can be read. */
 export function remainsOf(event: Unreadable): Remains {
@@ -190,8 +202,9 @@ function unreadable(ref: EventRef, version: string, value: unknown): UnreadableE
 
 /** Finds what is left of a record that cannot be read. */
 function remainsIn(value: unknown): Remains {
-  const { group, payload } = Object(value);
+  const { group, payload, problem } = Object(value);
   return {
+    ...(isProblemId(problem) && { problem }),
     ...(isGroupPosition(group) && { group }),
     ...(isPayloadRef(payload) && fitsStore(payload) && { payload }),
   };

@@ -20,6 +20,9 @@ const FIRST_IDS = 3;
 /** Bytes of an id of a report. It is in three keys. */
 const REPORT_ID_BYTES = 96;
 
+/** Bytes of the id of a problem. */
+const PROBLEM_ID_BYTES = 16;
+
 /** The bytes that the keys of several events may take: a commit holds 81,920, with the keys of the settlement. */
 const MAX_KEY_BYTES = 79_000;
 
@@ -79,6 +82,7 @@ function keyBytesOf(keys: StoreKeys, { id, receivedAt, group, payload }: EventRe
   if (group) own.push(keys.position(group.key, NOW));
   const report = { id: "x".repeat(REPORT_ID_BYTES), receivedAt };
   const dead = [keys.dead({ id, receivedAt }), keys.event(report), keys.id(report.id)];
+  dead.push(keys.failed("x".repeat(PROBLEM_ID_BYTES), { id, receivedAt }));
   // Of the payload each part is deleted, or its entry written if it is kept.
   const parts = payload ? partsOf(payload.size) * bytesOfKey(keys.part(payload.id, 0)) : 0;
   const doneBytes = parts + bytesOfKey(keys.cell(["kept", NOW, id]));

@@ -1,7 +1,7 @@
-import type { BoundedCount, Counts } from "../engine.ts";
+import type { BoundedCount, Counts, Engine, ProblemCount } from "../engine.ts";
 import { type EventRef, isEventRef, OPEN_STATES, type OpenState } from "../event_record.ts";
 import { type KvParts, readEvents, type StoreKeys } from "./_layout.ts";
-import { isGap, list, type ListedEntry, readAll } from "./_reads.ts";
+import { isGap, list, type ListedEntry, readAll, readFirst } from "./_reads.ts";
 import { dueOf, isShared, readableEntry, type Schedule, type ScheduleEntry } from "./_schedule.ts";
 
 /** The number of entries read at a time. */
@@ -269,6 +269,42 @@ async function countDead({ kv, keys }: KvParts, max: number): Promise<BoundedCou
     if (++count > max) return { count: max, isMore: true };
   }
   return { count, isMore: false };
+}
+
+/** Counts the events of problems, by their index. */
+export async function countProblems(
+  { kv, keys }: KvParts,
+  { id, max, problems }: Parameters<Engine["problems"]>[0],
+): Promise<ProblemCount[]> {
+  const { prefix } = keys.failedIndex;
+  const counts: ProblemCount[] = [];
+  for (let next = id ?? ""; counts.length < problems;) {
+    const first = await readFirst(kv, { prefix, start: [...prefix, next] });
+    const problem = first && !isGap(first) ? String(first.key[prefix.length]) : undefined;
+    if (problem === undefined || (id !== undefined && problem !== id)) break;
+    counts.push(await countProblem({ kv, keys }, problem, max));
+    next = `${problem}\u0000`;
+  }
+  return counts;
+}
+
+async function countProblem(
+  { kv, keys }: KvParts,
+  id: string,
+  max: number,
+): Promise<ProblemCount> {
+  const counts = { dead: 0, retrying: 0 };
+  let isMore = false;
+  const entries = list(kv, keys.failedBetween(id, 0, Infinity), { batchSize: BATCH_SIZE });
+  for await (const entry of entries) {
+    if (isGap(entry)) continue;
+    const kind = entry.value === true ? "dead" : "retrying";
+    isMore = counts[kind] === max;
+    if (isMore) break;
+    counts[kind]++;
+  }
+  const { dead, retrying } = counts;
+  return { id, dead: { count: dead, isMore }, retrying: { count: retrying, isMore } };
 }
 
 /** Writes a place as a text. */

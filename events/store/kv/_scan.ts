@@ -87,6 +87,7 @@ export class EventScan {
     const { after, filter, isLimited, onlyOpen = false } = way;
     const { ids, state } = filter;
     if (after && !isEvent(after)) return yield* this.#read(namedOpen(this.#parts, after));
+    if (filter.problem !== undefined && !ids) return yield* this.#inOrder(way);
     if (ids) {
       const refs = await refsOf(this.#parts, [...new Set(ids)]);
       return yield* this.#read(onWay(refs, way));
@@ -131,8 +132,21 @@ export class EventScan {
   async *#inOrder(way: Way): AsyncGenerator<Step> {
     const { keys } = this.#parts;
     const range = rangeOf(way);
-    if (way.filter.state !== "dead") return yield* this.#list(keys.eventsBetween(...range), way);
+    const { problem, state } = way.filter;
+    if (problem !== undefined) return yield* this.#read(this.#failed(problem, range, way));
+    if (state !== "dead") return yield* this.#list(keys.eventsBetween(...range), way);
     yield* this.#read(this.#list(keys.deadBetween(...range), way));
+  }
+
+  /** Lists the events of a problem that may be in the states that are meant. */
+  async *#failed(problem: string, range: Range, way: Way): AsyncGenerator<Step> {
+    const { filter: { state }, onlyOpen = false } = way;
+    const isMeant = (isDead: unknown) =>
+      isDead ? state === "dead" || (state === undefined && !onlyOpen) : state !== "dead";
+    const selector = this.#parts.keys.failedBetween(problem, ...range);
+    for await (const step of this.#list(selector, way)) {
+      if (isMeant(step.entry!.value)) yield step;
+    }
   }
 
   /** Lists the entries with the keys of events that are on the way. */

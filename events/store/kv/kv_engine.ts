@@ -6,7 +6,7 @@ import { GroupIntake } from "./_group_intake.ts";
 import { recordEffects } from "./_kv_guard.ts";
 import { findEvents, refOf } from "./_layout.ts";
 import { limitsOf } from "./_limits.ts";
-import { countEvents } from "./_open_events.ts";
+import { countEvents, countProblems } from "./_open_events.ts";
 import { readPart, repairGroups } from "./_ordering_groups.ts";
 import { type EngineOptions, openParts, type StoreParts } from "./_parts.ts";
 import { deleteStaleUploads, loadPayload, upload } from "./_payload.ts";
@@ -63,6 +63,7 @@ export function engineOf(parts: StoreParts): KvEngine {
     group: (key, options) => readPart(parts, key, options),
     scan: (scan) => events.visits(scan),
     count: (max, signal) => countEvents(parts, schedule, max, signal),
+    problems: (limits) => countProblems(parts, limits),
     upload: (ref, body) => upload(parts, ref, body),
     payload: (ref, of) => loadPayload(parts, ref, of),
     cells: (wanted) => readCells(parts, wanted),

@@ -9,7 +9,7 @@ import {
 import { type EventRecord, isOpen } from "../event_record.ts";
 import { textArray } from "./_arrays.ts";
 import { ChangeMaking, type Refused, RefusedError } from "../sql/change_making.ts";
-import { forgetAt } from "../sql/rows.ts";
+import { forgetAt, problemColumn } from "../sql/rows.ts";
 import {
   type Connections,
   FREE_MS,
@@ -162,7 +162,7 @@ export class Commits {
     const ids = new Set<string>();
     return puts.map((put) => {
       const record = put.after!({ now });
-      if (!record.payload || ids.has(record.id)) return undefined;
+      if (!record.payload || record.problem !== undefined || ids.has(record.id)) return undefined;
       ids.add(record.id);
       return { ...columnsOf(record, put, now, this.#newVersion()), body: put.body! };
     });
@@ -179,7 +179,8 @@ export class Commits {
       };
       const record = put.after!({ now });
       const isMore = record.group || record.receivedAt !== before.receivedAt ||
-        record.payload && record.payload.id !== before.payload?.id;
+        record.payload && record.payload.id !== before.payload?.id ||
+        problemColumn(record) !== problemColumn(before);
       if (isMore || ids.has(record.id)) return undefined;
       ids.add(record.id);
       const columns = columnsOf(record, put, now, this.#newVersion());

@@ -7,13 +7,15 @@ import {
   type DuePage,
   type Engine,
   type Group,
+  type ProblemCount,
   type Scan,
   type Stored,
   type Unreadable,
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES, type PayloadRef } from "../event_record.ts";
-import { COLUMNS, isForgotten } from "../sql/rows.ts";
+import { type Narrowing, narrowingOf } from "../sql/narrowing.ts";
+import { COLUMNS, isForgotten, problemColumns, problemCounts } from "../sql/rows.ts";
 import { textArray } from "./_arrays.ts";
 import type { PgValue, Session } from "./_connections.ts";
 import { eventOf, type EventRow, refOf, selectDue, selectNext } from "./_rows.ts";
@@ -21,6 +23,9 @@ import { keyText, textOfKey } from "../sql/key_texts.ts";
 
 /** The number of events read at a time while many are. */
 const PAGE = 200;
+
+/** The number of events in which a text is looked for at a time: that takes some 10 ms. */
+const LOOKED_THROUGH = 2_000;
 
 /** The largest payload that is read together with an event that is due, in bytes. */
 const SMALL_BYTES = 65_536;
@@ -38,6 +43,17 @@ const NOTHING = [...COLUMNS.split(", "), "body"].map((name) => name === "due_at"
 /** The time before all others. */
 const ALWAYS = "'-Infinity'::float8";
 
+/** Finds the values of the column of problems: one step in the index leads to the next. */
+const ALL_PROBLEMS = `with recursive found (problem) as (
+    select (select min(problem) from @event where problem > '')
+    union all
+    select (select min(problem) from @event where problem > found.problem) from found
+      where found.problem is not null
+  )`;
+
+/** The same of one problem. */
+const ONE_PROBLEM = "with found (problem) as (select unnest($3::text[]))";
+
 type DueOptions = Parameters<Engine["due"]>[0];
 type GroupOptions = Parameters<Engine["group"]>[1];
 
@@ -49,7 +65,8 @@ interface DueRow extends EventRow {
 
 /** The methods that read events. */
 export class EventReads
-  implements Pick<Engine, "get" | "ids" | "due" | "group" | "scan" | "count" | "payload"> {
+  implements
+    Pick<Engine, "get" | "ids" | "due" | "group" | "scan" | "count" | "problems" | "payload"> {
   readonly #db: Session;
   readonly #now: () => number;
 
@@ -150,16 +167,24 @@ export class EventReads
   }
 
   async *#scan(
-    { filter, isNewestFirst = false, onlyOpen = false }: Scan,
+    scan: Scan,
     after: readonly [number, string] | undefined,
   ): AsyncGenerator<Visit> {
+    const { filter, isNewestFirst = false } = scan;
+    const problems = problemColumns(scan);
+    if (problems?.length === 0) return;
     const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
     const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
     let [at, id] = after ?? (isNewestFirst ? [Infinity, ""] : [-Infinity, ""]);
-    const [conditions, values] = conditionsOf(filter, 3);
-    // Those of each state come from an index, in order.
-    const selects = statesOf(filter, onlyOpen).map((state) =>
-      `(select ${COLUMNS} from @event where ${state}
+    const own = problems ?? [];
+    const parts = problems?.map((_, i) => `problem = $${3 + i}`) ?? statesOf(scan);
+    const narrowing = problems || filter.ids || parts.length > 1 ? undefined : narrowingOf(filter);
+    if (narrowing) return yield* this.#lookThrough(scan, parts[0]!, narrowing, [at, id]);
+    const [conditions, more] = conditionsOf(filter, 3 + own.length);
+    const values = [...own, ...more];
+    // Those of each state, or problem, come from an index, in order.
+    const selects = parts.map((part) =>
+      `(select ${COLUMNS} from @event where ${part}
       and (received_at, id) ${beyond} ($1::float8, $2) ${conditions} ${order})`
     );
     const sql = selects.length === 1 ? selects[0]! : `${selects.join(" union all ")} ${order}`;
@@ -172,6 +197,39 @@ export class EventReads
       }
       if (rows.length < PAGE) return;
       [at, id] = [rows.at(-1)!.received_at, rows.at(-1)!.id];
+    }
+  }
+
+  /** Looks for texts in the records of events, some at a time: a statement that finds few would look through all of them. */
+  async *#lookThrough(
+    { filter, isNewestFirst = false }: Scan,
+    state: string,
+    narrowing: Narrowing,
+    [at, id]: [number, string],
+  ): AsyncGenerator<Visit> {
+    const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
+    const order = `order by received_at ${direction}, id ${direction}`;
+    const [conditions, values] = conditionsOf(filter, 3);
+    const [texts, wanted] = textConditionsOf(narrowing, 3 + values.length);
+    // Their number and the last of them come with those that hold the texts.
+    const sql = `with looked as materialized (
+      select ${COLUMNS}, row_number() over (${order}) as number from @event where ${state}
+        and (received_at, id) ${beyond} ($1::float8, $2) ${conditions} ${order} limit ${LOOKED_THROUGH}
+    ) select * from looked where number = ${LOOKED_THROUGH} or (${texts}) order by number`;
+    while (true) {
+      const rows = await this.#db.all<EventRow & { readonly number: number }>(
+        ...[sql, at, id, ...values, ...wanted] as const,
+      );
+      for (const row of rows) {
+        if (isForgotten(row, this.#now())) continue;
+        const place = `${row.received_at}:${row.id}`;
+        yield { event: eventOf(row), place, reachedAt: row.received_at };
+      }
+      const last = rows.at(-1);
+      if (!last || Number(last.number) < LOOKED_THROUGH) return;
+      [at, id] = [last.received_at, last.id];
+      const passedOver = LOOKED_THROUGH - rows.length;
+      yield { event: undefined, place: `${at}:${id}`, reachedAt: at, passedOver };
     }
   }
 
@@ -196,6 +254,25 @@ export class EventReads
       ...{ parked: bounded(parked), dead: bounded(dead) },
       oldestDueAt: next !== null && next <= this.#now() ? next : null,
     };
+  }
+
+  async problems(
+    { id, max, problems }: Parameters<Engine["problems"]>[0],
+  ): Promise<ProblemCount[]> {
+    const rows = await this.#db.all<{ problem: string; count: number }>(
+      `${id === undefined ? ALL_PROBLEMS : ONE_PROBLEM} select problem, count from (
+        select problem, (select count(*) from (
+          select 1 from @event as event where event.problem = found.problem limit $1::float8::bigint
+        ) as counted)::float8 as count from found where problem is not null
+      ) as counts where count > 0 limit $2::float8::bigint`,
+      Math.min(max + 1, Number.MAX_SAFE_INTEGER),
+      2 * problems,
+      ...id === undefined ? [] : [textArray(problemColumns({ filter: { problem: id } })!)],
+    );
+    const counts = rows.map(({ problem, count }) =>
+      [problem, { count: Math.min(count, max), isMore: count > max }] as const
+    );
+    return problemCounts(counts).slice(0, problems);
   }
 
   async payload({ id }: PayloadRef, of: EventRef): Promise<Bytes> {
@@ -235,11 +312,32 @@ function inState(state: EventState): string {
 }
 
 /** Makes the conditions that choose the states of a scan, one for each index that it reads. */
-function statesOf({ state }: Scan["filter"], onlyOpen: boolean): string[] {
+function statesOf({ filter: { state }, onlyOpen = false }: Scan): string[] {
   // A record that cannot be read has the state that it had.
   const isOne = state !== undefined && state !== "unreadable";
   const states = isOne ? [state] : onlyOpen ? OPEN_STATES : [];
   return states.length === 0 ? ["true"] : states.map(inState);
+}
+
+/**
+ * Makes the condition that the JSON of a record holds some texts, and its values. The JSON is compared as bytes, or without
+ * what is not ASCII: a database may have any encoding.
+ */
+function textConditionsOf(
+  { groups, inAnyCase }: Narrowing,
+  from: number,
+): [string, (string | Bytes)[]] {
+  const encoder = new TextEncoder();
+  const values: (string | Bytes)[] = [];
+  const next = (value: string | Bytes) => `$${from + values.push(value) - 1}`;
+  const has = (text: string) => `position(${next(encoder.encode(text))}::bytea in record) > 0`;
+  const conditions = [
+    ...groups.map((group) => `(${group.map(has).join(" or ")})`),
+    ...inAnyCase.map((text) =>
+      `encode(record, 'escape') collate "C" ilike ${next(`%${text}%`)}::text`
+    ),
+  ];
+  return [conditions.join(" and "), values];
 }
 
 /** Makes the conditions that narrow a scan, and their values. The store looks at all of them itself. */

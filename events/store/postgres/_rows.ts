@@ -1,7 +1,7 @@
 import type { Bytes, Stored, Unreadable, Version } from "../engine.ts";
 import type { EventRecord, EventRef } from "../event_record.ts";
 import type { PutColumns } from "../sql/change_making.ts";
-import { type EventRow as SharedRow, recordIn } from "../sql/rows.ts";
+import { type EventRow as SharedRow, problemColumn, recordIn } from "../sql/rows.ts";
 import { bytesArray, numberArray, textArray, utf8Array } from "./_arrays.ts";
 import { keyText, textOfKey } from "../sql/key_texts.ts";
 import { shownText } from "./_texts.ts";
@@ -90,6 +90,12 @@ const OTHERS: readonly Column[] = [
 
 const ALL: readonly Column[] = [...CHANGING, ...OTHERS];
 
+/** The same of an event that is there: what is taken in has not failed. */
+const ALL_OF_KNOWN: readonly Column[] = [
+  ...ALL,
+  texts("problem", ({ record }) => problemColumn(record)),
+];
+
 const nameOf = ([name]: Column) => name;
 
 /** Makes the arrays that rows come from, as `unnest` takes them, from a parameter on. */
@@ -102,7 +108,9 @@ const INSERTED = ["id", "body", ...ALL.map(nameOf)];
 /** Adds events. One whose id an event has is left out, unless that is forgotten. Returns the ids that were added. */
 export const INSERT_EVENTS = `insert into @event as known (${INSERTED})
   select * from unnest($2::text[], $3::bytea[], ${unnest(ALL, 4)})
-  on conflict (id) do update set ${INSERTED.map((name) => `${name} = excluded.${name}`)}
+  on conflict (id) do update set problem = null, ${
+  INSERTED.map((name) => `${name} = excluded.${name}`)
+}
   where known.forget_at <= $1 returning id`;
 
 /** Adds events, except for those whose ids are known. Returns the ids that were added. */
@@ -133,10 +141,10 @@ export function insertedValues(
  * The payload in a row goes if it is among the second ones.
  */
 export const UPDATE_EVENTS = `update @event as known
-  set ${ALL.map(([name]) => `${name} = changed.${name}`)},
+  set ${ALL_OF_KNOWN.map(([name]) => `${name} = changed.${name}`)},
     body = case when known.seq = any($2::float8[]) then null else known.body end
-  from unnest($1::float8[], $3::text[], ${unnest(ALL, 4)}) as changed (seq, expected, ${
-  ALL.map(nameOf)
+  from unnest($1::float8[], $3::text[], ${unnest(ALL_OF_KNOWN, 4)}) as changed (seq, expected, ${
+  ALL_OF_KNOWN.map(nameOf)
 })
   where known.seq = changed.seq::bigint and known.version = coalesce(changed.expected, known.version)`;
 
@@ -149,7 +157,7 @@ export function updatedValues(
   return [
     ...[numberArray(rows.map(({ seq }) => seq)), numberArray(withoutBody)],
     textArray(rows.map(({ seq }) => expected.get(seq) ?? null)),
-    ...ALL.map(([, , values]) => values(rows)),
+    ...ALL_OF_KNOWN.map(([, , values]) => values(rows)),
   ];
 }
 

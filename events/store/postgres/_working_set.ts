@@ -2,12 +2,13 @@ import { encodeCellKey } from "../cell_key.ts";
 import type { Bytes, CellKey, Move, Stored, SumChange, Unreadable, Version } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { CellWrite, ChangeRows, PutColumns } from "../sql/change_making.ts";
-import { COLUMNS, isForgotten, nameOf } from "../sql/rows.ts";
+import { COLUMNS, isForgotten, nameOf, problemColumn } from "../sql/rows.ts";
 import { bytesArray, numberArray, textArray, utf8Array } from "./_arrays.ts";
 import type { Session } from "./_connections.ts";
 import {
   eventOf,
   type EventRow,
+  type EventWrite,
   INSERT_EVENTS,
   insertedValues,
   UPDATE_EVENTS,
@@ -459,11 +460,26 @@ export class WorkingSet implements ChangeRows<SetEvent> {
       INSERT_EVENTS,
       ...insertedValues(this.now, inserted),
     );
+    await this.#writeProblems(db, inserted);
     if (rows.length === inserted.length) return;
     const added = new Set(rows.map(({ id }) => id));
     const isLeftOut = ({ record: { id } }: { record: EventRecord }) =>
       !added.has(keyText(id)) && !this.#mayBeKnown.has(id);
     if (inserted.some(isLeftOut)) throw new AgainError();
+  }
+
+  /** Writes the problems of new events that have failed elsewhere: they were imported. */
+  async #writeProblems(db: Session, inserted: readonly EventWrite[]): Promise<void> {
+    const failed = inserted.filter(({ record }) => problemColumn(record) !== null);
+    if (failed.length === 0) return;
+    await db.run(
+      `update @event as known set problem = failed.problem
+      from unnest($1::text[], $2::text[], $3::text[]) as failed (id, problem, version)
+      where known.id = failed.id and known.version = failed.version`,
+      textArray(failed.map(({ record }) => keyText(record.id))),
+      textArray(failed.map(({ record }) => problemColumn(record))),
+      textArray(failed.map(({ version }) => version)),
+    );
   }
 
   async #writeBodies(db: Session, bodies: (readonly [number, Bytes])[]): Promise<void> {

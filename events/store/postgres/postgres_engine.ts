@@ -73,6 +73,7 @@ export function openPostgresEngine(
     group: (key, options) => reads.group(key, options),
     scan: (scan) => reads.scan(scan),
     count: (max, signal) => reads.count(max, signal),
+    problems: (limits) => reads.problems(limits),
     payload: (ref, of) => reads.payload(ref, of),
     ...readingCells(db, now),
     async upload({ id }, body) {

@@ -3,12 +3,13 @@
  *
  * @module
  */
-import type { CellKey, Version } from "../engine.ts";
+import type { BoundedCount, CellKey, ProblemCount, Scan, Version } from "../engine.ts";
 import {
   type EventRecord,
   type EventRef,
   type EventState,
   isEventRecord,
+  isOpen,
 } from "../event_record.ts";
 
 /** The columns of an event that an engine works with. */
@@ -24,6 +25,8 @@ export interface EventRow<TJson = string> {
   readonly position: number | null;
   readonly payload: string | null;
   readonly forget_at: number | null;
+  /** See {@linkcode problemColumn}. */
+  readonly problem: string | null;
   readonly version: Version;
   readonly record: TJson;
 }
@@ -31,8 +34,44 @@ export interface EventRow<TJson = string> {
 /** The columns, for a query. */
 export const COLUMNS = [
   ...["seq", "id", "received_at", "state", "own_due_at", "other_due_at", "due_at", "group_key"],
-  ...["position", "payload", "forget_at", "version", "record"],
+  ...["position", "payload", "forget_at", "problem", "version", "record"],
 ].join(", ");
+
+/** Ends of the column of a problem: its event is dead, or tried again. */
+const [DEAD, OPEN] = [".dead", ".open"] as const;
+
+/** Makes the column by which the events of a problem are found and counted; null for an event that has none. */
+export function problemColumn({ problem, state }: EventRecord): string | null {
+  if (problem === undefined || state === "done") return null;
+  return `${problem}${state === "dead" ? DEAD : OPEN}`;
+}
+
+/** Lists the values of that column that a scan may mean; undefined if it means no problem. */
+export function problemColumns({ filter, onlyOpen }: Scan): readonly string[] | undefined {
+  const { problem, state } = filter;
+  if (problem === undefined) return undefined;
+  const isAny = state === undefined;
+  const ends = [
+    ...(isAny && !onlyOpen) || state === "dead" ? [DEAD] : [],
+    ...isAny || isOpen(filter) ? [OPEN] : [],
+  ];
+  return ends.map((end) => problem + end);
+}
+
+/** Puts the counts of the column's values together, which are in their order. */
+export function problemCounts(
+  counts: readonly (readonly [column: string, count: BoundedCount])[],
+): ProblemCount[] {
+  const found = new Map<string, ProblemCount>();
+  for (const [column, count] of counts) {
+    const id = column.slice(0, column.lastIndexOf("."));
+    const known = found.get(id) ?? { id, dead: NONE, retrying: NONE };
+    found.set(id, { ...known, [column.endsWith(DEAD) ? "dead" : "retrying"]: count });
+  }
+  return [...found.values()];
+}
+
+const NONE: BoundedCount = { count: 0, isMore: false };
 
 /** Finds the time at which an event is forgotten. */
 export function forgetAt({ state }: EventRecord, now: number, forMs?: number): number | null {

@@ -8,7 +8,7 @@ import {
   type PutColumns,
   RefusedError,
 } from "../sql/change_making.ts";
-import { COLUMNS, type EventRow, nameOf } from "../sql/rows.ts";
+import { COLUMNS, type EventRow, nameOf, problemColumn } from "../sql/rows.ts";
 import { readCell } from "./_cells.ts";
 import { type Connection, LostTransactionError } from "./_connection.ts";
 import type { Guard, SqliteTx } from "./_guard.ts";
@@ -182,8 +182,11 @@ class SqliteRows implements ChangeRows<EventRow> {
     columns: PutColumns,
     body: Bytes | null | undefined,
   ): void {
-    if (row) this.#update(row, record, columns, body);
-    else insertEvent(this.#db, { ...columns, record, body: body ?? null }, "replace");
+    if (row) return this.#update(row, record, columns, body);
+    insertEvent(this.#db, { ...columns, record, body: body ?? null }, "replace");
+    const problem = problemColumn(record);
+    // It was imported.
+    if (problem) this.#db.run("update event set problem = ? where id = ?", problem, record.id);
   }
 
   #update(
@@ -195,6 +198,7 @@ class SqliteRows implements ChangeRows<EventRow> {
     const { seq } = row;
     const { own_due_at, other_due_at, group_key, position, payload, forget_at, version } = columns;
     const keepsBody = body === undefined || (body === null && payload && payload === row.payload);
+    const problem = problemColumn(record);
     if (keepsBody && runsOn(row, record, columns)) {
       // A column in the statement has its indexes written, even if its value stays.
       const sql = "update event set version = ?, record = ? where seq = ?";
@@ -203,10 +207,13 @@ class SqliteRows implements ChangeRows<EventRow> {
     this.#db.run(
       `update event set received_at = ?, state = ?, own_due_at = ?, other_due_at = ?, group_key = ?, position = ?,
         payload = ?, settled_at = ?, forget_at = ?, version = ?, record = ?
-        ${body === undefined ? "" : ", body = ?"} where seq = ?`,
+        ${body === undefined ? "" : ", body = ?"} ${
+        problem === row.problem ? "" : ", problem = ?"
+      } where seq = ?`,
       ...[record.receivedAt, record.state, own_due_at, other_due_at, group_key, position, payload],
       ...[record.settledAt, forget_at, version, JSON.stringify(record)],
       ...(body === undefined ? [] : [body]),
+      ...(problem === row.problem ? [] : [problem]),
       seq,
     );
   }
@@ -327,7 +334,9 @@ export function deleteRest(db: Connection, id: string): boolean {
 const STAYING = ["own_due_at", "other_due_at", "group_key", "position"] as const;
 
 /** Checks for an event that runs on, as its row has it but for the record. */
-function runsOn(row: EventRow, { state, receivedAt }: EventRecord, columns: PutColumns): boolean {
+function runsOn(row: EventRow, record: EventRecord, columns: PutColumns): boolean {
+  const { state, receivedAt } = record;
   return row.state === "running" && state === "running" && row.received_at === receivedAt &&
+    row.problem === problemColumn(record) &&
     STAYING.every((name) => row[name] === columns[name]);
 }

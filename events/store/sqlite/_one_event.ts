@@ -1,6 +1,6 @@
 import type { Applied, Change, Put, Stored, Version } from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
-import { forgetAt } from "../sql/rows.ts";
+import { forgetAt, problemColumn } from "../sql/rows.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
 import { INLINE_BYTES, insertEvent } from "./_rows.ts";
 
@@ -44,7 +44,7 @@ function insertNew(db: Connection, put: Put, { now, version }: At): EventRecord 
   const { body, forMs } = put;
   if (!body || body.byteLength > INLINE_BYTES) return undefined;
   const record = put.after!({ now });
-  if (!record.payload) return undefined;
+  if (!record.payload || record.problem !== undefined) return undefined;
   const row = { record, body, forget_at: forgetAt(record, now, forMs), version };
   return insertEvent(db, row, "do nothing") > 0 ? record : undefined;
 }
@@ -59,7 +59,8 @@ function update(
   if (body || before.group || !isOpen(before)) return undefined;
   const record = after!({ now });
   const isMore = record.group || record.receivedAt !== before.receivedAt ||
-    record.payload && record.payload.id !== before.payload?.id;
+    record.payload && record.payload.id !== before.payload?.id ||
+    problemColumn(record) !== problemColumn(before);
   if (isMore) return undefined;
   const { state, dueAt, settledAt, payload } = record;
   const [keeping, emptying] = via ? UPDATES_VIA : UPDATES;

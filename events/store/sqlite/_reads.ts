@@ -7,13 +7,22 @@ import {
   type DuePage,
   type Engine,
   type Group,
+  type ProblemCount,
   type Scan,
   type Stored,
   type Unreadable,
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES } from "../event_record.ts";
-import { COLUMNS, type EventRow, isForgotten, refOf } from "../sql/rows.ts";
+import { type Narrowing, narrowingOf } from "../sql/narrowing.ts";
+import {
+  COLUMNS,
+  type EventRow,
+  isForgotten,
+  problemColumns,
+  problemCounts,
+  refOf,
+} from "../sql/rows.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
 import { PART_BYTES } from "./_change.ts";
 import { Slices } from "./_slices.ts";
@@ -25,6 +34,9 @@ const PAGE = 200;
 /** The number of events counted at a time: that takes some 1 ms. */
 const COUNTED = 10_000;
 
+/** The number of events in which a text is looked for at a time: that takes some 2 ms. */
+const LOOKED_THROUGH = 500;
+
 /** The largest payload that is read together with an event that is due, in bytes. */
 const SMALL_BYTES = 64 * 1024;
 
@@ -35,7 +47,7 @@ type GroupOptions = Parameters<Engine["group"]>[1];
 export function readingEvents(
   db: Connection,
   now: () => number,
-): Pick<Engine, "get" | "ids" | "due" | "group" | "scan" | "count" | "payload"> {
+): Pick<Engine, "get" | "ids" | "due" | "group" | "scan" | "count" | "problems" | "payload"> {
   const reads = new EventReads(db, now);
   // What SQLite refuses is a rejection, as every other failure of an engine.
   return {
@@ -49,6 +61,7 @@ export function readingEvents(
     group: async (key, options) => reads.group(key, options),
     scan: (scan) => reads.scan(scan),
     count: (max, signal) => reads.count(max, signal),
+    problems: (limits) => reads.problems(limits),
     payload: async ({ id }, of) => readInRow(db, id, of) ?? await readPayload(db, id),
   };
 }
@@ -169,19 +182,21 @@ class EventReads {
     return this.#scan(scan, scan.after === undefined ? undefined : placeIn(scan.after));
   }
 
-  async *#scan(
-    { filter, isNewestFirst = false, onlyOpen = false }: Scan,
-    after: [number, string] | undefined,
-  ): AsyncGenerator<Visit> {
+  async *#scan(scan: Scan, after: [number, string] | undefined): AsyncGenerator<Visit> {
+    const { filter, isNewestFirst = false } = scan;
     const slices = new Slices();
     const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
     const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
     let [at, id] = after ?? beginningOf(filter, isNewestFirst);
+    const problems = problemColumns(scan);
+    if (problems?.length === 0) return;
+    const parts = problems?.map(() => "event where problem = ?") ?? statesOf(scan);
+    const narrowing = problems || filter.ids || parts.length > 1 ? undefined : narrowingOf(filter);
+    if (narrowing) return yield* this.#lookThrough(scan, parts[0]!, narrowing, [at, id]);
     const [conditions, values] = conditionsOf(filter);
-    const states = statesOf(filter, onlyOpen);
-    // Those of each state come from an index, in order.
-    const selects = states.map((state) =>
-      `select ${COLUMNS} from event where ${state}
+    // Those of each state, or problem, come from an index, in order.
+    const selects = parts.map((part) =>
+      `select ${COLUMNS} from ${part}
       and (received_at, id) ${beyond} (?, ?) ${conditions} ${order}`
     );
     const sql = selects.length === 1
@@ -189,7 +204,11 @@ class EventReads {
       : `${selects.map((select) => `select * from (${select})`).join(" union all ")} ${order}`;
     while (true) {
       // Deno 2.5 binds no numbered parameters.
-      const rows = this.#db.all<EventRow>(sql, ...selects.flatMap(() => [at, id, ...values]));
+      const further = [at, id, ...values];
+      const rows = this.#db.all<EventRow>(
+        sql,
+        ...selects.flatMap((_, i) => problems ? [problems[i]!, ...further] : further),
+      );
       for (const row of rows) {
         if (isForgotten(row, this.#now())) continue;
         const place = `${row.received_at}:${row.id}`;
@@ -201,24 +220,47 @@ class EventReads {
     }
   }
 
+  /**
+   * Looks for texts in the records of events, some at a time: one statement that finds few would take as long as all of
+   * them.
+   */
+  async *#lookThrough(
+    { filter, isNewestFirst = false }: Scan,
+    state: string,
+    narrowing: Narrowing,
+    [at, id]: [number, string],
+  ): AsyncGenerator<Visit> {
+    const slices = new Slices();
+    const [beyond, within, direction] = isNewestFirst ? ["<", ">=", "desc"] : [">", "<=", "asc"];
+    const order = `order by received_at ${direction}, id ${direction}`;
+    const [conditions, values] = conditionsOf(filter);
+    const [texts, wanted] = textConditionsOf(narrowing);
+    const rest = `from ${state} and (received_at, id) ${beyond} (?, ?) ${conditions}`;
+    const lastSql = `select received_at, id ${rest} ${order} limit 1 offset ${LOOKED_THROUGH - 1}`;
+    const all = `select ${COLUMNS} ${rest} ${texts}`;
+    const some = `${all} and (received_at, id) ${within} (?, ?) ${order}`;
+    while (true) {
+      const last = this.#db.one<Pick<EventRow, "received_at" | "id">>(lastSql, at, id, ...values);
+      const own = [at, id, ...values, ...wanted];
+      const rows = last
+        ? this.#db.all<EventRow>(some, ...own, last.received_at, last.id)
+        : this.#db.all<EventRow>(`${all} ${order}`, ...own);
+      for (const row of rows) {
+        if (isForgotten(row, this.#now())) continue;
+        const place = `${row.received_at}:${row.id}`;
+        yield { event: eventOf(row), place, reachedAt: row.received_at };
+      }
+      if (!last) return;
+      [at, id] = [last.received_at, last.id];
+      const passedOver = LOOKED_THROUGH - rows.length;
+      yield { event: undefined, place: `${at}:${id}`, reachedAt: at, passedOver };
+      await slices.next();
+    }
+  }
+
   async count(max: number, signal?: AbortSignal): Promise<Counts> {
     const slices = new Slices();
-    const of = async (state: EventState): Promise<BoundedCount> => {
-      const open = `from event where ${inState(state)} and (received_at, id) > (?, ?)`;
-      const behind = `select received_at, id ${open} order by received_at, id limit 1 offset ${
-        COUNTED - 1
-      }`;
-      let [count, at, id] = [0, -Infinity, ""];
-      while (count + COUNTED <= max && !signal?.aborted) {
-        const last = this.#db.one<{ received_at: number; id: string }>(behind, at, id);
-        if (!last) break;
-        [count, at, id] = [count + COUNTED, last.received_at, last.id];
-        await slices.next();
-      }
-      const rest = `select count(*) as n from (select 1 ${open} limit ?)`;
-      count += this.#db.one<{ n: number }>(rest, at, id, Math.min(COUNTED, max - count + 1))!.n;
-      return { count: Math.min(count, max), isMore: count > max || signal?.aborted === true };
-    };
+    const of = (state: EventState) => this.#count(inState(state), [], { max, signal, slices });
     const next = this.#nextDueAt();
     return {
       ...{ queued: await of("queued"), running: await of("running") },
@@ -226,19 +268,86 @@ class EventReads {
       oldestDueAt: next !== null && next <= this.#now() ? next : null,
     };
   }
+
+  /** Counts the events that a table and a condition choose, in the order of their index, some at a time. */
+  async #count(
+    chosen: string,
+    values: readonly SqlValue[],
+    { max, signal, slices }: Counting,
+  ): Promise<BoundedCount> {
+    const found = `from ${chosen} and (received_at, id) > (?, ?)`;
+    const behind = `select received_at, id ${found} order by received_at, id limit 1 offset ${
+      COUNTED - 1
+    }`;
+    let [count, at, id] = [0, -Infinity, ""];
+    while (count + COUNTED <= max && !signal?.aborted) {
+      const last = this.#db.one<{ received_at: number; id: string }>(behind, ...values, at, id);
+      if (!last) break;
+      [count, at, id] = [count + COUNTED, last.received_at, last.id];
+      await slices.next();
+    }
+    const rest = `select count(*) as n from (select 1 ${found} limit ?)`;
+    const left = Math.min(COUNTED, max - count + 1);
+    count += this.#db.one<{ n: number }>(rest, ...values, at, id, left)!.n;
+    return { count: Math.min(count, max), isMore: count > max || signal?.aborted === true };
+  }
+
+  async problems(
+    { id, max, problems }: Parameters<Engine["problems"]>[0],
+  ): Promise<ProblemCount[]> {
+    const slices = new Slices();
+    const counts: (readonly [string, BoundedCount])[] = [];
+    // One step in the index leads to the next problem.
+    const next = "select min(problem) as next from event where problem > ?";
+    for (let column = id ?? "", last = "", found = 0;;) {
+      const row = this.#db.one<{ next: string | null }>(next, column);
+      if (!row?.next) break;
+      column = row.next;
+      const [problem = ""] = column.split(".", 1);
+      if (problem !== last && (found++ === problems || (id !== undefined && problem !== id))) break;
+      last = problem;
+      counts.push([
+        column,
+        await this.#count("event where problem = ?", [column], { max, slices }),
+      ]);
+      await slices.next();
+    }
+    return problemCounts(counts);
+  }
 }
 
-/** Makes the condition of a state. The index of all that are not done is used only if it is said that they are not. */
+/** Limits of a count. */
+interface Counting {
+  readonly max: number;
+  readonly signal?: AbortSignal | undefined;
+  readonly slices: Slices;
+}
+
+/** Names the table and the condition of a state. Those that are done, and those that are not, have their indexes. */
 function inState(state: EventState): string {
-  return state === "done" ? "state = 'done'" : `state = '${state}' and state <> 'done'`;
+  if (state === "done") return "event indexed by event_done where state = 'done'";
+  return `event indexed by event_open where state = '${state}' and state <> 'done'`;
 }
 
-/** Makes the conditions that choose the states of a scan, one for each index that it reads. */
-function statesOf({ state }: Scan["filter"], onlyOpen: boolean): string[] {
+/** Makes the tables and conditions that choose the states of a scan, one for each index that it reads. */
+function statesOf({ filter, onlyOpen = false }: Scan): string[] {
+  const { state } = filter;
   // A record that cannot be read has the state that it had.
   const isOne = state !== undefined && state !== "unreadable";
   const states = isOne ? [state] : onlyOpen ? OPEN_STATES : [];
-  return states.length === 0 ? ["true"] : states.map(inState);
+  if (states.length > 0 && !filter.ids) return states.map(inState);
+  return [`event where ${states.length > 0 ? `state in (${states.map(quoted)})` : "true"}`];
+}
+
+const quoted = (state: EventState): string => `'${state}'`;
+
+/** Makes the conditions that the JSON of a record holds some texts, and their values. */
+function textConditionsOf({ groups, inAnyCase }: Narrowing): [string, string[]] {
+  const conditions = [
+    ...groups.map((group) => `and (${group.map(() => "instr(record, ?)").join(" or ")})`),
+    ...inAnyCase.map(() => "and record like ?"),
+  ];
+  return [conditions.join(" "), [...groups.flat(), ...inAnyCase.map((text) => `%${text}%`)]];
 }
 
 /** Makes the conditions that narrow a scan, and their values. The store looks at all of them itself. */

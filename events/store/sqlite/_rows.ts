@@ -50,7 +50,7 @@ const INSERT = `insert into event (${INSERTED}) values (${INSERTED.map(() => "?"
 
 const INSERT_NEW = `${INSERT} nothing`;
 
-const INSERT_OR_REPLACE = `${INSERT} update set other_due_at = null, ${
+const INSERT_OR_REPLACE = `${INSERT} update set other_due_at = null, problem = null, ${
   INSERTED.map((name) => `${name} = excluded.${name}`)
 }`;
 

@@ -9,6 +9,7 @@ import type {
 } from "../../../events/mod.ts";
 import { childIdOf, emissionOf } from "../../../events/store/emission.ts";
 import { delivery } from "./_events.ts";
+import { assertProblemsAreExact } from "./_problems.ts";
 
 /** An operation on a store, as a generator makes them. Numbers choose among what there is. */
 export type Operation =
@@ -210,6 +211,7 @@ export class StoreModel {
     );
     const sorted = (map: Map<string, string>) => [...map].toSorted(([a], [b]) => a < b ? -1 : 1);
     assertEquals(sorted(stored), sorted(expected));
+    await assertProblemsAreExact(this.#store);
     const states = await Array.fromAsync(this.#store.states(), ({ key, value }) => [key, value]);
     assertEquals(states, [...this.#set].map(([key, { value }]) => [key, value]).toSorted());
   }

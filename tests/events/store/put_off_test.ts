@@ -66,7 +66,9 @@ Deno.test("replayed() begins anew: the event can be put off for seven days again
 
 Deno.test("retried() counts the attempt of an event that one of its handlers puts off", () => {
   const running = leased(queued, { owner: "me", leaseMs: 1 }, NOW);
-  const { attempt, attempts, putOff } = retried(running, 9, new Error("no"), NOW, "night");
+  const { attempt, attempts, putOff } = retried(running, 9, new Error("no"), NOW, {
+    reason: "night",
+  });
   assertEquals([attempt, attempts[0]?.error], [1, "Error: no"]);
   assertEquals(putOff, { since: NOW, at: NOW, times: 1, reason: "night" });
 });

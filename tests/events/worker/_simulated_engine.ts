@@ -66,6 +66,7 @@ export function simulateEngine<TTx, TReader>(
     group: (key, options) => call(() => real.group(key, options)),
     scan: (scan) => each(real.scan(scan)),
     count: (max, signal) => call(() => real.count(max, signal)),
+    problems: (limits) => call(() => real.problems(limits)),
     upload: (ref, body) => call(() => real.upload(ref, body)),
     payload: (ref, of) => call(() => real.payload(ref, of)),
     cells: (keys) => call(() => real.cells(keys)),

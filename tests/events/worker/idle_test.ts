@@ -53,6 +53,13 @@ async function inKv(): Promise<CountedStore> {
           }
         };
       }
+      if (name === "atomic") {
+        return () => {
+          const operation: Deno.AtomicOperation = value.apply(target);
+          const commit = operation.commit.bind(operation);
+          return Object.assign(operation, { commit: () => counted(0, commit()) });
+        };
+      }
       return typeof value === "function" ? value.bind(target) : value;
     },
   });

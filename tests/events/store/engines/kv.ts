@@ -232,7 +232,10 @@ function valueOf<T extends EffectValue | null>(value: T): Exclude<T, Deno.KvU64>
 }
 
 /** Keys that stay without events: the key of emitted ids, sums and wake-ups. */
-const OWN = ["emit", "keptBytes", "keptCounted", "notifier"];
+const OWN = [
+  ...["emit", "keptBytes", "keptCounted", "notifier"],
+  ...["problem", "problemHour", "problemLast"],
+];
 
 const COUNTED = [
   ...["event", "id", "due", "lane", "place", "payload", "upload", "waiter", "kept", "step"],

@@ -7,7 +7,7 @@ import { openSqliteFile } from "../../../../events/store/sqlite/_file.ts";
 import { bringToLayout, type Layout, LAYOUTS } from "../../../../events/store/sqlite/_schema.ts";
 import { openSqliteEngine } from "../../../../events/store/sqlite/sqlite_engine.ts";
 import { createEventStore } from "../../../../events/store/open_store.ts";
-import { delivery } from "../_events.ts";
+import { claimOne, delivery, listed } from "../_events.ts";
 
 /** A layout of a later version that this program may use, and one that it may not. */
 const ADDED: Layout = {
@@ -17,7 +17,7 @@ const ADDED: Layout = {
 };
 const OTHER: Layout = {
   sql: "alter table event add column other text",
-  usableBy: 3,
+  usableBy: LAYOUTS.length + 2,
   since: "0.2.0",
 };
 
@@ -65,7 +65,7 @@ testWith(
       await bring(path, [...LAYOUTS, ADDED, OTHER]);
       const before = await Deno.readFile(path);
       const message =
-        "a newer version of this package has made it, with layout 3: use version 0.2.0 or a later one";
+        `a newer version of this package has made it, with layout ${OTHER.usableBy}: use version 0.2.0 or a later one`;
       await assertRejects(() => openSqliteFile(path), Error, message);
       await assertRejects(() => bring(path, [...LAYOUTS, ADDED]), Error, message);
       assertEquals(await Deno.readFile(path), before);
@@ -93,5 +93,38 @@ testWith(
       const layouts = [...LAYOUTS, ADDED, OTHER];
       await Promise.all([bring(path, layouts), bring(path, layouts)]);
       assertEquals(columns(path), [...first, "later", "other"]);
+    }),
+);
+
+testWith(
+  ["read", "write"],
+  "an event that has failed in an older version has a problem once it fails again",
+  () =>
+    withFolder(async (folder) => {
+      const path = `${folder}/a.db`;
+      await bring(path, LAYOUTS.slice(0, 1));
+      const file = await openSqliteFile(path);
+      const store = createEventStore(openSqliteEngine(file));
+      for (const id of ["d1", "d2"]) {
+        await store.accept(delivery(id));
+        await store.bury(await claimOne(store), new Error("no"));
+      }
+      {
+        using other = openSqlite(path);
+        // As that version writes them: it leaves the column as it is.
+        other.database.exec(
+          `update event set problem = null, record = json_remove(record, '$.problem') where id = 'd1';
+          update event set state = 'done', record = json_set(record, '$.state', 'done') where id = 'd2'`,
+        );
+      }
+      const { problems: [left] } = await store.inspect.problems();
+      assertEquals(left?.dead.count, 1);
+      assertEquals(await listed(store, { problem: left!.id }), []);
+      assertEquals((await store.purge({ ids: ["d2"] })).changed, 1);
+      assertEquals((await store.inspect.problems()).problems, []);
+      await store.replay("d1");
+      await store.bury(await claimOne(store), new Error("no"));
+      assertEquals(await listed(store, { problem: left!.id }), ["d1"]);
+      await file.close();
     }),
 );

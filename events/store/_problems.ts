@@ -1,0 +1,278 @@
+/**
+ * The problems by which attempts fail: what is noted beside the events, and the list of those that still have events.
+ *
+ * Which events belong to a problem is in their records, and engines count them by an index. Beside that each problem has
+ * a cell with its first error and the versions that have met it, and sums: of its failed attempts by hours, and the time
+ * of the last one. The sums are changed by the commit that ends an attempt.
+ *
+ * @module
+ */
+import { untilDone } from "../../core/tries.ts";
+import { isText, isTime, listOf, shape } from "../../core/shape.ts";
+import type { BoundedCount, Cell, CellKey, ProblemCount, SumChange } from "./engine.ts";
+import type { EventRecord } from "./event_record.ts";
+import { isProblemId } from "./problem.ts";
+import type { StoreCore } from "./store_core.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** The number of hours for which the failed attempts of a problem are kept. */
+const KEPT_HOURS = 72;
+
+/** The time after which a problem without events is forgotten, in milliseconds. */
+const KEPT_MS = 7 * 24 * HOUR_MS;
+
+/** The largest number of versions that are kept of a problem: the latest ones. */
+const MAX_VERSIONS = 5;
+
+/** The largest number of problems that a process remembers to have noted. */
+const MAX_NOTED = 1_000;
+
+/** The largest number of problems that are counted: if there are more, errors have no pattern. */
+const MAX_PROBLEMS = 1_000;
+
+/** The number of cells that are deleted together. */
+const DELETED = 100;
+
+/** The kinds of the cells: the notes, the failed attempts of an hour, and the times of the last ones. */
+const [NOTE, HOUR, LAST] = ["problem", "problemHour", "problemLast"] as const;
+
+/**
+ * Problem: errors of one handler that differ by ids, numbers and what is quoted.
+ *
+ * @category Event store and worker
+ */
+export interface Problem {
+  /** Its id. */
+  readonly id: string;
+  /** The number of its dead events. */
+  readonly dead: BoundedCount;
+  /** The number of its events that are tried again. */
+  readonly retrying: BoundedCount;
+  /** The text of an error of it. */
+  readonly error: string;
+  /** The handler, or the type of its events if that is not known. */
+  readonly handler: string;
+  /** The intake of its events, or their source. */
+  readonly source: string;
+  /** The time at which an attempt has failed by it first, milliseconds since the epoch. */
+  readonly firstAt: number;
+  /** The time at which an attempt has failed by it last, milliseconds since the epoch. */
+  readonly lastAt: number;
+  /** The versions of the code that have met it, the latest last; none if apps have no version. */
+  readonly versions: readonly string[];
+  /** The numbers of attempts that have failed by it in the last hours, the current one last. */
+  readonly hours: readonly number[];
+}
+
+/**
+ * Problems that have events.
+ *
+ * @category Event store and worker
+ */
+export interface ProblemList {
+  /** The first ones, those with the most events first. */
+  readonly problems: readonly Problem[];
+  /** The number of all of them. */
+  readonly count: BoundedCount;
+}
+
+/**
+ * Choice of problems.
+ *
+ * @category Event store and worker
+ */
+export interface ProblemOptions {
+  /** The id of the only one that is meant. */
+  readonly id?: string | undefined;
+  /** The largest number of them. */
+  readonly limit?: number | undefined;
+  /** The largest number of events that is counted of each. */
+  readonly max?: number | undefined;
+  /** The number of hours of which attempts are told: up to 72. */
+  readonly hours?: number | undefined;
+}
+
+/** What a cell keeps of a problem. */
+interface Note extends Pick<Problem, "error" | "handler" | "source" | "firstAt" | "versions"> {
+  /** The version of the cell's form. */
+  readonly v: 1;
+}
+
+const isNote = shape<Note>({
+  v: (value) => value === 1,
+  error: isText,
+  handler: isText,
+  source: isText,
+  firstAt: isTime,
+  versions: listOf(isText),
+});
+
+/** The part of a change that notes a failed attempt. */
+export interface NotedAttempt {
+  readonly sums: readonly SumChange[];
+}
+
+/** The problems of a store. */
+export class Problems {
+  readonly #core: StoreCore;
+  /** The hours in which this process has noted problems last, by their ids. */
+  readonly #noted = new Map<string, number>();
+
+  constructor(core: StoreCore) {
+    this.#core = core;
+  }
+
+  /**
+   * Notes the problem of an attempt that has failed, once in an hour, and makes the part of the change that notes the
+   * attempt.
+   *
+   * @param after The record of its event after the attempt.
+   * @param handler The handler that has failed; undefined if it is not known.
+   * @returns The part; undefined if the attempt has not failed by a problem, since its event was cancelled.
+   */
+  async attempt(after: EventRecord, handler?: string): Promise<NotedAttempt | undefined> {
+    const { problem: id, attempts } = after;
+    const { endedAt, error = "" } = attempts.at(-1) ?? {};
+    if (id === undefined || endedAt === undefined) return undefined;
+    const hour = hourOf(endedAt);
+    if (this.#noted.get(id) !== hour) {
+      const { intake, source, type } = after;
+      const origin = { source: intake ?? source, handler: handler ?? type };
+      await this.#note(id, { v: 1, error, ...origin, firstAt: endedAt, versions: [] });
+      if (this.#noted.size >= MAX_NOTED) this.#noted.clear();
+      this.#noted.set(id, hour);
+    }
+    const sums = [{ key: hourKey(id, hour), by: 1 }, { key: [LAST, id], to: endedAt }] as const;
+    return { sums };
+  }
+
+  /** Notes a problem, or that this version has met it. */
+  async #note(id: string, first: Note): Promise<void> {
+    const { engine, local } = this.#core;
+    const version = local.listener?.version;
+    const key: CellKey = [NOTE, id];
+    await untilDone(async () => {
+      const [{ value, version: before }] = await engine.cells([key]) as [Cell];
+      // Another version has written it, and it is left as it is.
+      if (before !== null && !isNote(value)) return true;
+      const note = isNote(value) ? value : first;
+      const versions = withVersion(note.versions, version);
+      if (before !== null && versions === note.versions) return true;
+      const cell = { key, version: before, after: { ...note, versions } };
+      return (await engine.apply({ cells: [cell], urgency: "work" })).ok || undefined;
+    });
+  }
+
+  /** Lists the problems that have events, those with the most first. */
+  async list(
+    { id, limit = 50, max = 100_000, hours = 24 }: ProblemOptions = {},
+  ): Promise<ProblemList> {
+    const { engine } = this.#core;
+    const counts = id === undefined || isProblemId(id)
+      ? await engine.problems({ id, max, problems: MAX_PROBLEMS + 1 })
+      : [];
+    const worst = [...counts].sort((a, b) => eventsOf(b) - eventsOf(a) || (a.id < b.id ? -1 : 1))
+      .slice(0, limit);
+    const [problems, isMore] = [await this.#told(worst, hours), counts.length > MAX_PROBLEMS];
+    return { problems, count: { count: Math.min(counts.length, MAX_PROBLEMS), isMore } };
+  }
+
+  /** Reads what is noted of problems. */
+  async #told(counts: readonly ProblemCount[], hours: number): Promise<Problem[]> {
+    const { engine } = this.#core;
+    const now = hourOf(engine.now());
+    const last = Array.from({ length: hours }, (_, i) => now - hours + 1 + i);
+    const keys = counts.flatMap(({ id }): CellKey[] => [
+      ...[[NOTE, id], [LAST, id]] as const,
+      ...last.map((hour) => hourKey(id, hour)),
+    ]);
+    const cells = (await engine.cells(keys)).values();
+    const take = () => cells.next().value!.value;
+    const noted = counts.map((count) => ({
+      ...{ count, note: take(), lastAt: take(), hours: last.map(() => numberIn(take())) },
+    }));
+    return await Promise.all(noted.map(async ({ count, note, lastAt, hours }) => {
+      const known = isNote(note) ? note : await this.#found(count.id);
+      const { error, handler, source, firstAt, versions } = known;
+      const about = { error, handler, source, firstAt, versions, hours };
+      return { ...count, ...about, lastAt: Math.max(numberIn(lastAt), firstAt) };
+    }));
+  }
+
+  /** Takes what is told of a problem without a note from its latest event: it was imported, say. */
+  async #found(id: string): Promise<Note> {
+    const scan = this.#core.engine.scan({ filter: { problem: id }, isNewestFirst: true });
+    for await (const { event } of scan) {
+      const record = event?.record;
+      if (record?.problem !== id) continue;
+      const { intake, source, type, receivedAt, attempts } = record;
+      const { error = "", endedAt: firstAt = receivedAt } = attempts.at(-1) ?? {};
+      return { v: 1, error, handler: type, source: intake ?? source, firstAt, versions: [] };
+    }
+    return { v: 1, error: "", handler: "", source: "", firstAt: 0, versions: [] };
+  }
+
+  /** Forgets what is too old: hours, and problems without events. Returns the number of problems. */
+  async tidy(): Promise<number> {
+    const { engine } = this.#core;
+    const now = engine.now();
+    const oldest = hourOf(now) - KEPT_HOURS;
+    await this.#delete(engine.list([HOUR]), ({ key }) => Number(key.at(-1)) < oldest);
+    const gone = async ({ key, value }: Cell) => {
+      const id = String(key.at(-1));
+      const [last] = await engine.cells([[LAST, id]]);
+      if (value === undefined || numberIn(last!.value) > now - KEPT_MS) return false;
+      return (await engine.problems({ id, max: 1, problems: 1 })).length === 0;
+    };
+    const forgotten = await this.#delete(engine.list([NOTE]), gone);
+    for (const id of forgotten) {
+      await engine.apply({ cells: [{ key: [LAST, id], after: null }], urgency: "work" });
+    }
+    return forgotten.length;
+  }
+
+  /** Deletes cells. Returns the last parts of their keys. */
+  async #delete(
+    cells: AsyncIterable<Cell>,
+    isMeant: (cell: Cell) => boolean | Promise<boolean>,
+  ): Promise<string[]> {
+    const { engine } = this.#core;
+    const deleted: string[] = [];
+    let some: CellKey[] = [];
+    const end = async () => {
+      const changes = some.map((key) => ({ key, after: null }));
+      if (changes.length > 0) await engine.apply({ cells: changes, urgency: "work" });
+      deleted.push(...some.map((key) => String(key.at(-1))));
+      some = [];
+    };
+    for await (const cell of cells) {
+      if (await isMeant(cell)) some.push(cell.key);
+      if (some.length >= DELETED) await end();
+    }
+    await end();
+    return deleted;
+  }
+}
+
+function hourOf(time: number): number {
+  return Math.floor(time / HOUR_MS);
+}
+
+function hourKey(id: string, hour: number): CellKey {
+  return [HOUR, id, hour];
+}
+
+function eventsOf({ dead, retrying }: ProblemCount): number {
+  return dead.count + retrying.count;
+}
+
+function numberIn(value: unknown): number {
+  return typeof value === "number" ? value : 0;
+}
+
+/** Adds a version to those that have met a problem. Returns the same list if it is the last one already. */
+function withVersion(versions: readonly string[], version: string | undefined): readonly string[] {
+  if (version === undefined || versions.at(-1) === version) return versions;
+  return [...versions.filter((each) => each !== version), version].slice(-MAX_VERSIONS);
+}

@@ -1,0 +1,88 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { readProblem, readProblems } from "../../console/_problems_page.ts";
+import { openBoard, storeDead, VIEWER } from "./_board.ts";
+import { openData } from "./_data.ts";
+
+type Board = Awaited<ReturnType<typeof openBoard>>;
+
+async function page(board: Board, path: string, token?: string): Promise<string> {
+  const response = await board.get(path, { Cookie: await board.login(token) });
+  assertEquals(response.status, 200, path);
+  return await response.text();
+}
+
+const HOSTILE = `<script>alert(1)</script>`;
+
+/** Has events die by two problems. Returns the ids of these, that of two events first. */
+async function twoProblems({ store }: Pick<Board, "store">): Promise<string[]> {
+  await storeDead(store, "1", {}, new Error(`no issue 17 ${HOSTILE}`));
+  await storeDead(store, "2", {}, new Error(`no issue 18 ${HOSTILE}`));
+  await storeDead(store, "3", {}, new TypeError("other"));
+  return (await store.inspect.problems()).problems.map(({ id }) => id);
+}
+
+Deno.test("problems are listed, the one with the most events first", async () => {
+  await using board = await openBoard();
+  assertStringIncludes(await page(board, "/problems"), "No problem");
+  const [first, second] = await twoProblems(board);
+  const html = await page(board, "/problems");
+  assert(html.indexOf(`problem?id=${first}`) < html.indexOf(`problem?id=${second}`));
+  assertMatch(html, /Error: no issue 17 &lt;script&gt;/);
+  assert(!html.includes(HOSTILE));
+  assertMatch(html, /aria-label="2 failed attempts in 24 hours, at most 2 in one"/);
+});
+
+Deno.test("a problem shows its events, and operators act on all of them", async () => {
+  await using board = await openBoard();
+  const [first] = await twoProblems(board);
+  const html = await page(board, `/problem?id=${first}`);
+  for (const id of ["github:1", "github:2"]) assertStringIncludes(html, id);
+  assert(!html.includes("github:3") && !html.includes(HOSTILE));
+  assertStringIncludes(html, `act?kind=replay&amp;state=dead&amp;problem=${first}`);
+  const viewers = await page(board, `/problem?id=${first}`, VIEWER);
+  assert(viewers.includes("github:1") && !viewers.includes("kind=replay"));
+  const question = await page(board, `/act?kind=replay&state=dead&problem=${first}`);
+  assertStringIncludes(question, "Replay 2 events?");
+  assertStringIncludes(question, first!);
+  const event = await page(board, "/delivery?id=github:1");
+  assertStringIncludes(event, `problem?id=${first}`);
+  assertEquals((await board.act({ kind: "purge", state: "dead", problem: first! })).status, 303);
+  while ((await board.store.inspect.problems({ id: first })).problems.length > 0) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  assertStringIncludes(await page(board, `/problem?id=${first}`), "This problem has ended");
+  assert(!(await page(board, "/problems")).includes(first!));
+  assertEquals((await board.store.stats()).dead, 1);
+});
+
+Deno.test("errors are not shown where payloads are hidden", async () => {
+  await using board = await openBoard({ hidesPayloads: true });
+  const [first] = await twoProblems(board);
+  for (const path of ["/problems", `/problem?id=${first}`]) {
+    const html = await page(board, path);
+    assert(html.includes("Error") && !html.includes("no issue"), path);
+  }
+});
+
+Deno.test("a wrong id, state or cursor of a problem is refused", async () => {
+  await using board = await openBoard();
+  const Cookie = await board.login();
+  for (const query of ["", "?id=../x", "?id=a&state=done", "?id=a&cursor=x", "?id=a&id=b"]) {
+    assertEquals((await board.get(`/problem${query}`, { Cookie })).status, 400, query);
+  }
+  assertEquals(
+    (await board.get("/act?kind=purge&state=dead&problem=../x", { Cookie })).status,
+    400,
+  );
+});
+
+Deno.test("the data of the pages is JSON", async () => {
+  await using sut = await openData();
+  const [first] = await twoProblems(sut);
+  const list = await readProblems(sut.data);
+  assertEquals(JSON.parse(JSON.stringify(list)), list);
+  const one = await readProblem(sut.data, new URLSearchParams({ id: first! }));
+  assertEquals(one.problem!.hours.length, 72);
+  assertEquals(one.page.events.length, 2);
+  assert(JSON.stringify(one).includes("github:1"));
+});
