@@ -15,8 +15,6 @@ import { objectOf, textOf } from "./readers.ts";
 /**
  * Says what a delivery is about: `#1442 Crash on start`. Undefined for what the package says by default, and an empty text
  * for nothing.
- *
- * @category Platforms
  */
 export type Describe = (delivery: Delivery) => string | undefined;
 
