@@ -114,6 +114,8 @@ export function downloadResponse(
     headers: {
       ...HEADERS,
       "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+      // Compressed, it would be held whole.
+      "Cache-Control": PRIVATE,
       "Content-Type": type,
       "Content-Disposition": `attachment; filename="${name}"`,
     },
