@@ -13,11 +13,12 @@ import { PERIODS } from "./_activity.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { readAct, readActs, readChanged } from "./_act_pages.ts";
 import { readDeliveries } from "./_deliveries_page.ts";
-import { nameOfError, readDelivery } from "./_delivery_page.ts";
+import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { word } from "./_query.ts";
+import { nameOfError } from "./_timeline.ts";
 
 /** Reading of what a page shows. */
 export interface Reading {
