@@ -112,6 +112,8 @@ export function downloadResponse(body: BodyInit, type: string, name: string): Re
     headers: {
       ...HEADERS,
       "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+      // Compressed, it would be held whole.
+      "Cache-Control": PRIVATE,
       "Content-Type": type,
       "Content-Disposition": `attachment; filename="${name}"`,
     },
