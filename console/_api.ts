@@ -19,6 +19,10 @@ import { readLimits } from "./_limits_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { word } from "./_query.ts";
 import { nameOfError } from "./_timeline.ts";
+import { hideParked, readParked } from "./_parked_page.ts";
+import { hideRunning, readRunning } from "./_running_page.ts";
+import { readSchedules } from "./_schedules_page.ts";
+import { hideValue, readState, readStates } from "./_states_page.ts";
 
 /** Reading of what a page shows. */
 export interface Reading {
@@ -78,6 +82,11 @@ export const READINGS: Readonly<Record<string, Reading>> = {
     }),
   },
   limits: { read: readLimits, hide: asIs },
+  running: { isPrivate: true, read: readRunning, hide: hideRunning },
+  parked: { isPrivate: true, read: readParked, hide: hideParked },
+  schedules: { read: readSchedules, hide: asIs },
+  states: { read: readStates, hide: asIs },
+  state: { isPrivate: true, read: readState, hide: hideValue },
   acts: { read: readActs, hide: asIs },
   progress: { read: readAct, hide: asIs },
   changed: {
