@@ -10,7 +10,7 @@
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { Problem, ProblemList } from "../events/store/mod.ts";
 import { PERIODS } from "../watch/activity.ts";
-import type { ConsoleData } from "./_console_data.ts";
+import type { ConsoleData, Overview } from "./_console_data.ts";
 import { readAct, readActs, readChanged } from "./_act_pages.ts";
 import { readDeliveries } from "./_deliveries_page.ts";
 import { readDelivery } from "./_delivery_page.ts";
@@ -44,7 +44,8 @@ const asIs = (found: unknown): unknown => found;
 export const READINGS: Readonly<Record<string, Reading>> = {
   overview: {
     read: (data, parameters) => data.overview(word(parameters, "period", PERIODS) ?? "hour"),
-    hide: asIs,
+    // It has the records of events that run or are due, and the errors of problems.
+    hide: ({ health: _, ...found }: Overview) => found,
   },
   deliveries: {
     isPrivate: true,

@@ -64,7 +64,7 @@ Deno.test("a program reads what each page shows, by a token or by the cookie of 
     }
   }
   const { body } = await read(board, "deliveries/?state=queued");
-  assertEquals([body.query.state, body.events[0].id, body.cursor], ["queued", id, undefined]);
+  assertEquals([body.query.state, body.rows[0].id, body.cursor], ["queued", id, undefined]);
   assertEquals((await read(board, `delivery?id=1`)).body.event.id, id);
   const bytes = await board.get(`/api/payload?id=${id}`, bearer(VIEWER));
   assertEquals(await bytes.json(), { action: "opened" });
