@@ -10,7 +10,7 @@
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { Problem, ProblemList } from "../events/store/mod.ts";
 import { PERIODS } from "../watch/activity.ts";
-import type { ConsoleData } from "./_console_data.ts";
+import type { ConsoleData, Overview } from "./_console_data.ts";
 import { readAct, readActs, readChanged } from "./_act_pages.ts";
 import { readDeliveries } from "./_deliveries_page.ts";
 import { readDelivery } from "./_delivery_page.ts";
@@ -19,6 +19,10 @@ import { readLimits } from "./_limits_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { word } from "./_query.ts";
 import { nameOfError } from "./_timeline.ts";
+import { hideParked, readParked } from "./_parked_page.ts";
+import { hideRunning, readRunning } from "./_running_page.ts";
+import { readSchedules } from "./_schedules_page.ts";
+import { hideValue, readState, readStates } from "./_states_page.ts";
 
 /** Reading of what a page shows. */
 export interface Reading {
@@ -40,7 +44,8 @@ const asIs = (found: unknown): unknown => found;
 export const READINGS: Readonly<Record<string, Reading>> = {
   overview: {
     read: (data, parameters) => data.overview(word(parameters, "period", PERIODS) ?? "hour"),
-    hide: asIs,
+    // It has the records of events that run or are due, and the errors of problems.
+    hide: ({ health: _, ...found }: Overview) => found,
   },
   deliveries: {
     isPrivate: true,
@@ -78,6 +83,11 @@ export const READINGS: Readonly<Record<string, Reading>> = {
     }),
   },
   limits: { read: readLimits, hide: asIs },
+  running: { isPrivate: true, read: readRunning, hide: hideRunning },
+  parked: { isPrivate: true, read: readParked, hide: hideParked },
+  schedules: { read: readSchedules, hide: asIs },
+  states: { read: readStates, hide: asIs },
+  state: { isPrivate: true, read: readState, hide: hideValue },
   acts: { read: readActs, hide: asIs },
   progress: { read: readAct, hide: asIs },
   changed: {

@@ -229,7 +229,9 @@ class Board {
       ? await this.#reader.read(c, maxBytes)
       : new URL(c.req.url).searchParams;
     const answer = await answering(this.#visitOf(c, session, parameters, isPoll));
-    return answer instanceof Response ? answer : this.#respond(session, answer);
+    return answer instanceof Response
+      ? answer
+      : this.#respond(session, answer, answer.flaw === undefined ? 200 : 400);
   }
 
   #visitOf(c: Context, session: Session, parameters: URLSearchParams, isPoll = false): Visit {
