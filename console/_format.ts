@@ -76,9 +76,8 @@ export function ago(at: number, now: number): Html {
   return html`<time datetime="${iso}" data-form="ago" title="${iso}">${text}</time>`;
 }
 
-/** Names a state for people. */
-export const stateName = (state: StoredEvent["state"]): string =>
-  state === "queued" ? "waiting" : state;
+/** Names a state for people: by the one word that addresses, the tool and messages have for it as well. */
+export const stateName = (state: StoredEvent["state"]): string => state;
 
 /** Shows a state, by its colour and its name. */
 export function stateBadge(state: StoredEvent["state"]): Html {

@@ -141,6 +141,18 @@ export function problemIn(
   throw new ParameterError(`'${name}' must be the id of a problem`);
 }
 
+/**
+ * Reads a whole number, which may have separators.
+ *
+ * @throws {ParameterError} If it is something else.
+ */
+export function numberOf(parameters: URLSearchParams, name: string): number | undefined {
+  const digits = one(parameters, name)?.replaceAll(/[,.'\s]/g, "");
+  if (digits === undefined) return undefined;
+  if (/^\d{1,15}$/.test(digits)) return Number(digits);
+  throw new ParameterError(`'${name}' must be a whole number`);
+}
+
 /** Reads the kind of an act. */
 export function kindOf(parameters: URLSearchParams): ActKind {
   const kind = word(parameters, "kind", KINDS);

@@ -101,4 +101,6 @@ progress{width:100%;height:10px;accent-color:var(--accent)}
 .list tbody tr:last-child{border:0}.list td,.list tr:last-child>td{border:0;padding:0;text-align:left;max-width:100%}.list td:nth-child(2n),.list tr:last-child>td:nth-child(2n){text-align:right}.list .off{display:none}.list td.wrap,.list tr:last-child>td.wrap{grid-column:1/-1;width:auto;min-width:0;text-align:left}.list td:has(>time){order:9}
 .head form{width:100%}.head form input{flex:1}
 dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:8px}.tiles,.strip{grid-template-columns:repeat(2,1fr)}form.filter{grid-template-columns:repeat(2,minmax(0,1fr))}form.filter label:has([data-utc]){grid-column:1/-1}section+section>h2.first{margin-top:22px}nav a{white-space:nowrap}}
+@media (max-width:640px){.acts td:is(:nth-child(3),:nth-child(4)){grid-column:1/-1}.acts tr>td:nth-child(4){text-align:left!important}.acts td.off{display:block;color:var(--dim)}}
+@media (forced-colors:active){.state::before,.key::before,ol.line>li::before,svg{forced-color-adjust:none}nav a{border-color:Canvas}nav a[aria-current]{border-color:Highlight}.tabs a[aria-current]{text-decoration:underline}}
 @media (prefers-reduced-motion:no-preference){.live{animation:pulse 2s infinite}@keyframes pulse{50%{opacity:.45}}}`;
