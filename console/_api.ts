@@ -12,12 +12,13 @@ import type { Problem, ProblemList } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { readAct, readActs, readChanged } from "./_act_pages.ts";
 import { readDeliveries } from "./_deliveries_page.ts";
-import { nameOfError, readDelivery } from "./_delivery_page.ts";
+import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { type OverviewData, readOverview, withoutErrors } from "./_overview_page.ts";
 import { readRefusals, withoutSamples } from "./_refusals_page.ts";
+import { nameOfError } from "./_timeline.ts";
 
 /** Reading of what a page shows. */
 export interface Reading {

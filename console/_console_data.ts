@@ -28,6 +28,9 @@ import {
   searchDeliveries,
 } from "./_search.ts";
 
+/** Time for which it is remembered what the store has, in milliseconds. */
+const USES_MS = 10_000;
+
 /** State of the store and activity of the app, for the first page. What was not read yet is null. */
 export type Overview =
   & { readonly [TName in keyof StateCounts]: StateCounts[TName] | null }
@@ -56,6 +59,8 @@ export class ConsoleData {
   readonly #store: EventStore;
   readonly #counter: StateCounter;
   readonly #watch: Watch;
+  #uses: ReturnType<EventStore["inspect"]["uses"]> | undefined;
+  #usesReadAt = -Infinity;
 
   /** Opens it for a store. The log is for what cannot be reported to a reader. */
   constructor(store: EventStore, log: LogSink) {
@@ -72,6 +77,21 @@ export class ConsoleData {
     this.isCounting = isNew;
     this.acts = new Acts({ store, records, log });
     this.actCounts = new ActCounts(store);
+  }
+
+  /** Event store, for the pages. */
+  get store(): EventStore {
+    return this.#store;
+  }
+
+  /** Tells which of the things the store has that not every app has. It is read every ten seconds at most. */
+  uses(): ReturnType<EventStore["inspect"]["uses"]> {
+    const now = performance.now();
+    if (this.#uses && now - this.#usesReadAt < USES_MS) return this.#uses;
+    this.#usesReadAt = now;
+    const reading = this.#store.inspect.uses();
+    reading.catch(() => this.#uses = undefined);
+    return this.#uses = reading;
   }
 
   /** Reads the first page. */

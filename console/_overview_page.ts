@@ -219,7 +219,7 @@ function stripTiles({ strip, activity }: OverviewData, now: number): Html {
     "div.strip",
     tile(
       "places_held",
-      link("deliveries", { state: "running" }),
+      "running",
       "places busy",
       places ? `${number(places.busy)}/${number(places.of)}` : "…",
       first && `the longest for ${duration(now - first.since)}`,
@@ -403,10 +403,12 @@ const COLUMNS = {
 
 function typeRow(cell: Html, numbers: TypeNumbers): Html[] {
   const { received, emitted, handled, ignored, failed, dead } = numbers;
-  const bad = (value: number) => numberCell(value, value > 0 ? "error" : "");
+  // Without their end tags, as HTML allows: there may be a hundred of them.
+  const plain = (value: number) => raw(`<td>${number(value)}`);
+  const bad = (value: number) => value > 0 ? raw(`<td class="error">${number(value)}`) : plain(0);
   return [
-    ...[cell, numberCell(received + emitted, ""), numberCell(handled, "")],
-    ...[numberCell(ignored, ""), bad(failed), bad(dead)],
+    ...[cell, plain(received + emitted), plain(handled), plain(ignored)],
+    ...[bad(failed), bad(dead)],
   ];
 }
 

@@ -45,6 +45,8 @@ interface VersionsOptions {
   /** Id of this process: the owner of its leases. */
   readonly owner: string;
   readonly version: string | undefined;
+  /** Time limit of its handlers. */
+  readonly timeoutMs: number;
   /** Number of events that it handles at a time. */
   readonly concurrency: number;
   /** Time for which an event without a handler is put off. */
@@ -185,7 +187,7 @@ export class Versions {
   }
 
   async #note(): Promise<void> {
-    const { store, owner: id, log, concurrency: places } = this.#options;
+    const { store, owner: id, log, timeoutMs, concurrency: places } = this.#options;
     const { version, handles } = this.#own;
     const overdue = this.#overdue;
     const isShort = JSON.stringify(handles).length <= MAX_HANDLES_LENGTH;
@@ -198,6 +200,7 @@ export class Versions {
         places,
         ...(overdue.length > 0 && { overdue }),
         ...times,
+        timeoutMs,
         handles: noted,
       };
       await withDeadline(store.noteProcess(note), CALL_MS);
