@@ -9,15 +9,15 @@
  */
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { Problem, ProblemList } from "../events/store/mod.ts";
-import { PERIODS } from "../watch/activity.ts";
-import type { ConsoleData, Overview } from "./_console_data.ts";
+import type { ConsoleData } from "./_console_data.ts";
 import { readAct, readActs, readChanged } from "./_act_pages.ts";
 import { readDeliveries } from "./_deliveries_page.ts";
 import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
-import { word } from "./_query.ts";
+import { type OverviewData, readOverview, withoutErrors } from "./_overview_page.ts";
+import { readRefusals, withoutSamples } from "./_refusals_page.ts";
 import { nameOfError } from "./_timeline.ts";
 import { hideParked, readParked } from "./_parked_page.ts";
 import { hideRunning, readRunning } from "./_running_page.ts";
@@ -43,9 +43,14 @@ const asIs = (found: unknown): unknown => found;
 /** Readings by the names of their pages. */
 export const READINGS: Readonly<Record<string, Reading>> = {
   overview: {
-    read: (data, parameters) => data.overview(word(parameters, "period", PERIODS) ?? "hour"),
-    // It has the records of events that run or are due, and the errors of problems.
-    hide: ({ health: _, ...found }: Overview) => found,
+    isPrivate: true,
+    read: readOverview,
+    hide: (found: OverviewData) => withoutErrors(found),
+  },
+  refusals: {
+    isPrivate: true,
+    read: readRefusals,
+    hide: withoutSamples,
   },
   deliveries: {
     isPrivate: true,
