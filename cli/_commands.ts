@@ -50,6 +50,10 @@ const FILTERS = {
     "the id of a problem",
     (text) => isProblemId(text) ? text : undefined,
   ),
+  text: {
+    value: "TEXT",
+    about: "events with this text in an id, a name, their description or an error",
+  },
   "older-than": timed("AGE", "events received longer ago, such as 30s, 15m, 12h or 7d"),
   "newer-than": timed("AGE", "events received since"),
   "settled-before": timed("AGE", "events that are done or dead for longer, such as 1h"),
@@ -597,7 +601,7 @@ function filterOf(
   }
   const before = (age: number | undefined) => age === undefined ? undefined : now - age;
   const filter: EventFilter = {
-    ...{ state, outcome, type, source, repository, chat, problem },
+    ...{ state, outcome, type, source, repository, chat, problem, text: others.text },
     orderingKey: others["ordering-key"],
     receivedBefore: before(olderThan),
     receivedAfter: before(newerThan),

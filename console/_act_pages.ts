@@ -298,8 +298,8 @@ function typedField(count: number): Html {
 
 const LABELS: Readonly<Record<keyof DeliveryQuery, string>> = {
   ...{ state: "state", type: "type", source: "source", place: "repository or chat" },
-  ...{ group: "ordering key", from: "received from", before: "received before" },
-  problem: "problem",
+  ...{ group: "ordering key", problem: "problem", q: "text", name: "name" },
+  ...{ from: "received from", before: "received before" },
 };
 
 /** Shows a choice of deliveries. */

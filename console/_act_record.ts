@@ -69,6 +69,7 @@ export interface Act {
 const isQuery = shape({
   state: isOneOf(STORED_STATES),
   ...{ type: orNone(isText), source: orNone(isText), place: orNone(isText), group: orNone(isText) },
+  ...{ q: orNone(isText), name: orNone(isText) },
   ...{ problem: orNone(isText), from: orNone(isTime), before: orNone(isTime) },
 });
 

@@ -22,10 +22,10 @@ import { word } from "./_query.ts";
 /** Reading of what a page shows. */
 export interface Reading {
   /** Reads it. What it returns is sent as JSON; a map becomes an object. */
-  read(data: ConsoleData, parameters: URLSearchParams): Promise<unknown>;
+  read(data: ConsoleData, parameters: URLSearchParams, hidesPayloads: boolean): Promise<unknown>;
   /**
    * Takes out what an app hides that hides its payloads: what handlers and senders have written. Without it, such an
-   * app does not serve the page.
+   * app does not serve the page. A reading that is told to hide it leaves nothing to take out.
    */
   hide?(found: never): unknown;
   /** True if it has a payload, or what handlers have written: the answer is not compressed. */
@@ -44,10 +44,7 @@ export const READINGS: Readonly<Record<string, Reading>> = {
   deliveries: {
     isPrivate: true,
     read: readDeliveries,
-    hide: (found: Awaited<ReturnType<typeof readDeliveries>>) => ({
-      ...found,
-      events: found.events.map(withoutContent),
-    }),
+    hide: asIs,
   },
   delivery: {
     isPrivate: true,

@@ -10,6 +10,7 @@ import { askAct, doAct } from "./_acting.ts";
 import { READINGS } from "./_api.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { payload } from "./_delivery_page.ts";
+import { exported } from "./_export.ts";
 import {
   Forms,
   type Front,
@@ -56,6 +57,12 @@ const CODES: Readonly<Record<number, string>> = {
   503: "UNAVAILABLE",
 };
 
+/** Pages that are files, and no JSON. */
+const FILES: Readonly<Record<string, (visit: Visit) => Promise<Response> | Response>> = {
+  payload,
+  export: exported,
+};
+
 /** Answers to programs. */
 export class Api {
   readonly #parts: ApiParts;
@@ -87,7 +94,7 @@ export class Api {
     const { session, isByToken } = login.programOf(c);
     const { method } = c.req;
     const isRead = method === "GET" || method === "HEAD";
-    const isPage = name === "" || name === "payload" || Object.hasOwn(READINGS, name);
+    const isPage = name === "" || Object.hasOwn(FILES, name) || Object.hasOwn(READINGS, name);
     if (isRead && isPage) return await this.#read(c, name, session);
     const form = forms.get(name);
     if (method === "POST" && form) return await this.#act(c, name, form, { session, isByToken });
@@ -102,15 +109,16 @@ export class Api {
     const { data, forms, hidesPayloads } = this.#parts;
     const { searchParams } = new URL(c.req.url);
     if (name === "") {
-      const pages = [...Object.keys(READINGS), "payload"];
+      const pages = [...Object.keys(READINGS), ...Object.keys(FILES)];
       return jsonResponse({ pages, acts: [...forms.keys()] });
     }
-    if (name === "payload") return await payload(this.#parts.visitOf(c, session, searchParams));
+    const visit = this.#parts.visitOf(c, session, searchParams);
+    if (Object.hasOwn(FILES, name)) return await FILES[name]!(visit);
     const { read, hide, isPrivate } = READINGS[name]!;
     if (hidesPayloads && !hide) {
       throw new Refusal(403, "Hidden", "The app hides payloads, and this page as well.");
     }
-    const found = await read(data, searchParams);
+    const found = await read(data, searchParams, hidesPayloads);
     const headers = isPrivate ? { "Cache-Control": PRIVATE } : {};
     return jsonResponse(hidesPayloads ? hide!(found as never) : found, 200, headers);
   }

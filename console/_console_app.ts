@@ -8,12 +8,14 @@ import { compressed } from "./_compression.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deliveries } from "./_deliveries_page.ts";
 import { delivery, payload } from "./_delivery_page.ts";
+import { exported } from "./_export.ts";
 import {
   assetResponse,
   Forms,
   type Front,
   isFromHere,
   pageResponse,
+  ParameterError,
   PRIVATE,
   redirect,
   Refusal,
@@ -96,7 +98,7 @@ class Board {
     this.#pages = new Map([
       ...[visit("", overview), visit("deliveries", deliveries), visit("delivery", delivery)],
       ...[visit("payload", payload), visit("acts", acts), visit("progress", progress)],
-      ...[visit("limits", limits), visit("changed", changed)],
+      ...[visit("limits", limits), visit("export", exported), visit("changed", changed)],
       ...[visit("problems", problems), visit("problem", problem)],
       ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
     ]).set("login", (c) => login.show(c));
@@ -211,6 +213,9 @@ class Board {
   #visitOf(c: Context, session: Session, parameters: URLSearchParams, isPoll = false): Visit {
     const { data, trustedProxyHops } = this.#options;
     const context = { ...this.#contextOf(session), session };
+    if (context.hidesPayloads && parameters.has("q")) {
+      throw new ParameterError("'q' looks for what is hidden here: use 'name'");
+    }
     const from = clientIp(c, { trustedProxyHops }) ?? "an unknown address";
     const by = `${session.role} ${session.id.slice(0, 4)} from ${from}`;
     return { data, context, parameters, isPoll, by };

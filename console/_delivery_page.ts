@@ -332,6 +332,7 @@ function factsOf(
     first && [", first ", one(first.id), " ", stateBadge(first.state)],
   ];
   return [
+    ["about", !hidesPayloads && record.description !== undefined && shown(record.description)],
     ["id", mono(id)],
     [
       "source",

@@ -104,6 +104,23 @@ export function payloadResponse(payload: Uint8Array<ArrayBuffer>): Response {
   });
 }
 
+/** Makes an answer with a file that is written while it is sent, and that no browser opens. */
+export function downloadResponse(
+  body: ReadableStream<Uint8Array>,
+  type: string,
+  name: string,
+): Response {
+  return new Response(body, {
+    headers: {
+      ...HEADERS,
+      "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+      "Cache-Control": PRIVATE,
+      "Content-Type": type,
+      "Content-Disposition": `attachment; filename="${name}"`,
+    },
+  });
+}
+
 const ICON =
   `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" ` +
   `rx="3.5" fill="#2b5fd9"/><path d="M3.5 11V8.5M8 11V4.5M12.5 11V7" stroke="#fff" stroke-width="2.2"/></svg>`;

@@ -651,6 +651,15 @@ export interface StoreInspector {
   withDeliveryId(deliveryId: string): Promise<string[]>;
 
   /**
+   * Finds the events whose ids, or delivery ids, begin with a text.
+   *
+   * @param text The text, well-formed.
+   * @param max The largest number of those of a source: if it has more, none of it is returned.
+   * @returns The ids of the events.
+   */
+  withIdBeginning(text: string, max: number): Promise<string[]>;
+
+  /**
    * Finds which of some events are done and have kept payloads.
    *
    * @param events The events.

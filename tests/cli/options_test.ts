@@ -38,6 +38,7 @@ const CONDITIONS: readonly (readonly [readonly string[], EventFilter])[] = [
     chat: -5,
   }],
   [["--ordering-key", "a:1"], { orderingKey: "a:1" }],
+  [["--text", "Crash"], { text: "Crash" }],
   [["--older-than", "1d"], { receivedBefore: NOW - DAY }],
   [["--newer-than", "2d"], { receivedAfter: NOW - 2 * DAY }],
   [["--settled-before", "1h"], { settledBefore: NOW - HOUR }],

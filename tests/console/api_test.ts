@@ -49,7 +49,7 @@ Deno.test("a program reads what each page shows, by a token or by the cookie of 
   await call(board, "act", { kind: "replay", state: "dead", act: asked.act });
   await until(async () => (await board.store.stats()).queued === 1);
   const { body: { pages, acts } } = await read(board, "");
-  assertEquals(pages, [...Object.keys(READINGS), "payload"]);
+  assertEquals(pages, [...Object.keys(READINGS), "payload", "export"]);
   assert(["act", "stop", "resume"].every((each) => acts.includes(each)));
   const cookies = { Cookie: await board.login(VIEWER) };
   const ofAct = { progress: asked.act, changed: asked.act };
@@ -62,10 +62,12 @@ Deno.test("a program reads what each page shows, by a token or by the cookie of 
     }
   }
   const { body } = await read(board, "deliveries/?state=queued");
-  assertEquals([body.query.state, body.events[0].id, body.cursor], ["queued", id, undefined]);
+  assertEquals([body.query.state, body.rows[0].id, body.cursor], ["queued", id, undefined]);
   assertEquals((await read(board, `delivery?id=1`)).body.event.id, id);
   const bytes = await board.get(`/api/payload?id=${id}`, bearer(VIEWER));
   assertEquals(await bytes.json(), { action: "opened" });
+  const file = await board.get("/api/export?format=jsonl", bearer(VIEWER));
+  assertEquals(JSON.parse(await file.text()).id, id);
 });
 
 Deno.test("the errors that programs get have one shape, and tell what is wrong", async () => {
@@ -262,6 +264,10 @@ Deno.test("programs get nothing of what an app hides that hides its payloads", a
   assertStringIncludes(texts.join(), `"error":"RangeError"`);
   assert(!texts.join().includes("secret"));
   assertEquals((await read(board, `payload?id=${id}`)).status, 403);
+  // Whoever could look for it could guess it.
+  assertEquals((await read(board, "deliveries?q=secret")).status, 400);
+  const guess = { kind: "purge", state: "dead", q: "secret", dryRun: true };
+  assertEquals((await call(board, "act", guess)).status, 400);
 });
 
 Deno.test("programs send one JSON object of a bounded size", async () => {

@@ -723,3 +723,25 @@ browse("a row opens that was pressed while another one came", async (world) => {
   await world.send("issues");
   await rows(page, 3);
 });
+
+browse(
+  "new deliveries are announced, and a pause lasts from page to page",
+  async (world) => {
+    const page = await world.enter("deliveries");
+    await world.send("push");
+    await rows(page, 1);
+    await world.send("release");
+    await page.waitForSelector('.fresh a:text-is("1 new")');
+    await rows(page, 1);
+    await follow(page, ".fresh a", /deliveries$/);
+    await rows(page, 2);
+    await page.click("[data-pause]");
+    for (const path of ["deliveries", ""]) {
+      await page.goto(`${world.url}/console/${path}`);
+      await page.waitForSelector('[data-pause][aria-pressed=true]:text-is("Resume")');
+    }
+    await rests(page);
+    await page.click("[data-pause]");
+    await page.waitForRequest((request) => request.headers()["x-poll"] === "1");
+  },
+);

@@ -14,6 +14,7 @@ import {
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES, type PayloadRef } from "../event_record.ts";
+import { type Narrowing, narrowingOf } from "../sql/narrowing.ts";
 import { COLUMNS, isForgotten, problemColumns, problemCounts } from "../sql/rows.ts";
 import { textArray } from "./_arrays.ts";
 import type { PgValue, Session } from "./_connections.ts";
@@ -22,6 +23,9 @@ import { keyText, textOfKey } from "../sql/key_texts.ts";
 
 /** The number of events read at a time while many are. */
 const PAGE = 200;
+
+/** The number of events in which a text is looked for at a time: that takes some 10 ms. */
+const LOOKED_THROUGH = 2_000;
 
 /** The largest payload that is read together with an event that is due, in bytes. */
 const SMALL_BYTES = 65_536;
@@ -173,9 +177,11 @@ export class EventReads
     const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
     let [at, id] = after ?? (isNewestFirst ? [Infinity, ""] : [-Infinity, ""]);
     const own = problems ?? [];
+    const parts = problems?.map((_, i) => `problem = $${3 + i}`) ?? statesOf(scan);
+    const narrowing = problems || filter.ids || parts.length > 1 ? undefined : narrowingOf(filter);
+    if (narrowing) return yield* this.#lookThrough(scan, parts[0]!, narrowing, [at, id]);
     const [conditions, more] = conditionsOf(filter, 3 + own.length);
     const values = [...own, ...more];
-    const parts = problems?.map((_, i) => `problem = $${3 + i}`) ?? statesOf(scan);
     // Those of each state, or problem, come from an index, in order.
     const selects = parts.map((part) =>
       `(select ${COLUMNS} from @event where ${part}
@@ -191,6 +197,39 @@ export class EventReads
       }
       if (rows.length < PAGE) return;
       [at, id] = [rows.at(-1)!.received_at, rows.at(-1)!.id];
+    }
+  }
+
+  /** Looks for texts in the records of events, some at a time: a statement that finds few would look through all of them. */
+  async *#lookThrough(
+    { filter, isNewestFirst = false }: Scan,
+    state: string,
+    narrowing: Narrowing,
+    [at, id]: [number, string],
+  ): AsyncGenerator<Visit> {
+    const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
+    const order = `order by received_at ${direction}, id ${direction}`;
+    const [conditions, values] = conditionsOf(filter, 3);
+    const [texts, wanted] = textConditionsOf(narrowing, 3 + values.length);
+    // Their number and the last of them come with those that hold the texts.
+    const sql = `with looked as materialized (
+      select ${COLUMNS}, row_number() over (${order}) as number from @event where ${state}
+        and (received_at, id) ${beyond} ($1::float8, $2) ${conditions} ${order} limit ${LOOKED_THROUGH}
+    ) select * from looked where number = ${LOOKED_THROUGH} or (${texts}) order by number`;
+    while (true) {
+      const rows = await this.#db.all<EventRow & { readonly number: number }>(
+        ...[sql, at, id, ...values, ...wanted] as const,
+      );
+      for (const row of rows) {
+        if (isForgotten(row, this.#now())) continue;
+        const place = `${row.received_at}:${row.id}`;
+        yield { event: eventOf(row), place, reachedAt: row.received_at };
+      }
+      const last = rows.at(-1);
+      if (!last || Number(last.number) < LOOKED_THROUGH) return;
+      [at, id] = [last.received_at, last.id];
+      const passedOver = LOOKED_THROUGH - rows.length;
+      yield { event: undefined, place: `${at}:${id}`, reachedAt: at, passedOver };
     }
   }
 
@@ -278,6 +317,27 @@ function statesOf({ filter: { state }, onlyOpen = false }: Scan): string[] {
   const isOne = state !== undefined && state !== "unreadable";
   const states = isOne ? [state] : onlyOpen ? OPEN_STATES : [];
   return states.length === 0 ? ["true"] : states.map(inState);
+}
+
+/**
+ * Makes the condition that the JSON of a record holds some texts, and its values. The JSON is compared as bytes, or without
+ * what is not ASCII: a database may have any encoding.
+ */
+function textConditionsOf(
+  { groups, inAnyCase }: Narrowing,
+  from: number,
+): [string, (string | Bytes)[]] {
+  const encoder = new TextEncoder();
+  const values: (string | Bytes)[] = [];
+  const next = (value: string | Bytes) => `$${from + values.push(value) - 1}`;
+  const has = (text: string) => `position(${next(encoder.encode(text))}::bytea in record) > 0`;
+  const conditions = [
+    ...groups.map((group) => `(${group.map(has).join(" or ")})`),
+    ...inAnyCase.map((text) =>
+      `encode(record, 'escape') collate "C" ilike ${next(`%${text}%`)}::text`
+    ),
+  ];
+  return [conditions.join(" and "), values];
 }
 
 /** Makes the conditions that narrow a scan, and their values. The store looks at all of them itself. */

@@ -45,6 +45,7 @@ alter table @event alter column body set storage external;
 create index event_received on @event (received_at, id);
 create index event_due on @event (scheduled_at, id) where scheduled_at is not null;
 create index event_open on @event (state, received_at, id) where state <> 'done';
+create index event_done on @event (received_at, id) where state = 'done';
 create unique index event_group on @event (group_key, position) where group_key is not null;
 create index event_forget on @event (forget_at) where forget_at is not null;
 

@@ -41,6 +41,7 @@ create table event (
 create index event_received on event (received_at, id);
 create index event_due on event (due_at, id) where due_at is not null;
 create index event_open on event (state, received_at, id) where state <> 'done';
+create index event_done on event (received_at, id) where state = 'done';
 create unique index event_group on event (group_key, position) where group_key is not null;
 create index event_forget on event (forget_at) where forget_at is not null;
 
