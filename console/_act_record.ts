@@ -69,8 +69,8 @@ export interface Act {
 const isQuery = shape({
   state: isOneOf(STORED_STATES),
   ...{ type: orNone(isText), source: orNone(isText), place: orNone(isText), group: orNone(isText) },
-  ...{ q: orNone(isText), name: orNone(isText) },
-  ...{ problem: orNone(isText), from: orNone(isTime), before: orNone(isTime) },
+  ...{ problem: orNone(isText), q: orNone(isText), name: orNone(isText) },
+  ...{ from: orNone(isTime), before: orNone(isTime) },
 });
 
 const isActShape = shape({

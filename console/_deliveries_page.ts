@@ -269,7 +269,11 @@ function filterForm(query: DeliveryQuery): Html {
     )}>
       <summary>Filter</summary>
       <form class="filter" autocomplete="off" action="deliveries">${fields}<div class="row">
-    <button class="go">Filter</button></div>${kept({ q: query.q, name: query.name })}</form>
+    <button class="go">Filter</button></div>${kept({
+      q: query.q,
+      name: query.name,
+      problem: query.problem,
+    })}</form>
     </details>
   `;
 }

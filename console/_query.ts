@@ -128,18 +128,6 @@ export function timeOf(parameters: URLSearchParams, name: string): number | unde
 }
 
 /**
- * Reads a whole number, which may have separators.
- *
- * @throws {ParameterError} If it is something else.
- */
-export function numberOf(parameters: URLSearchParams, name: string): number | undefined {
-  const digits = one(parameters, name)?.replaceAll(/[,.'\s]/g, "");
-  if (digits === undefined) return undefined;
-  if (/^\d{1,15}$/.test(digits)) return Number(digits);
-  throw new ParameterError(`'${name}' must be a whole number`);
-}
-
-/**
  * Reads the id of a problem.
  *
  * @throws {ParameterError} If it is none.
@@ -151,6 +139,18 @@ export function problemIn(
   const id = text(parameters, name);
   if (id === undefined || isProblemId(id)) return id;
   throw new ParameterError(`'${name}' must be the id of a problem`);
+}
+
+/**
+ * Reads a whole number, which may have separators.
+ *
+ * @throws {ParameterError} If it is something else.
+ */
+export function numberOf(parameters: URLSearchParams, name: string): number | undefined {
+  const digits = one(parameters, name)?.replaceAll(/[,.'\s]/g, "");
+  if (digits === undefined) return undefined;
+  if (/^\d{1,15}$/.test(digits)) return Number(digits);
+  throw new ParameterError(`'${name}' must be a whole number`);
 }
 
 /** Reads the kind of an act. */

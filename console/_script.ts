@@ -17,8 +17,7 @@ for(const k in forms)forms[k]=new Intl.DateTimeFormat("en",forms[k]);
 const since=d=>{const s=(Date.now()-d)/1e3;for(const [n,u] of [[86400,"d"],[3600,"h"],[60,"min"],[1,"s"]])
 if(s>=n)return Math.floor(s/n)+" "+u+" ago";return"just now"};
 const localize=r=>{$("time[data-form]",r).forEach(t=>{const d=new Date(t.dateTime),f=forms[t.dataset.form];
-const utc=t.dateTime.replace("T"," ").replace("Z"," UTC");
-t.title=f?utc:forms.full.format(d)+", "+utc;t.textContent=f?f.format(d):since(d)});
+t.title=(f?"":forms.full.format(d)+", ")+t.dateTime.replace("T"," ").replace("Z"," UTC");t.textContent=f?f.format(d):since(d)});
 $("[data-at]",r).forEach(t=>{t.title=t.textContent+" UTC";t.textContent=forms.minute.format(t.dataset.at*6e4)})};
 localize(document);
 setInterval(()=>$("time[data-form=ago]").forEach(t=>t.textContent=since(new Date(t.dateTime))),15e3);
@@ -53,8 +52,7 @@ const moved=document.querySelector("[data-next]");
 if(moved)fetch(moved.href,{headers:{"X-Poll":"1"}}).then(r=>{if(!toLogin(r))location.replace(moved.href)},()=>{});
 let live=document.querySelector("[data-live]");const button=document.querySelector("[data-pause]");
 if(!live||!button)return;
-const state=button.nextElementSibling;let session;try{session=sessionStorage}catch{}
-let paused=session?.getItem("paused")==="1",pressed=false,timer,busy=false;button.hidden=false;
+const state=button.nextElementSibling;let paused=sessionStorage.paused==="1",pressed=false,timer,busy=false;button.hidden=false;
 ["pointerdown","pointermove","pointerup","pointercancel"].forEach(t=>document.addEventListener(t,e=>pressed=e.buttons>0&&!!live&&live.contains(e.target),true));
 const key=e=>{if(e.nodeType!==1)return e.nodeType;const t=e.nodeName,q=s=>e.querySelector(s);
 return t+(e.id||e.getAttribute("href")||(t==="TR"?q("a")?.getAttribute("href")||q("th,td")?.textContent:t==="LI"?q("b")?.textContent:
@@ -89,7 +87,7 @@ else{const h=document.querySelector("h1");h.tabIndex=-1;h.focus({preventScroll:t
 if(kept)state.textContent="selected text is not refreshed";
 }catch{state.textContent="not reached"}finally{busy=false;again()}}
 const tell=()=>{button.textContent=paused?"Resume":"Pause";button.setAttribute("aria-pressed",paused)};tell();
-button.addEventListener("click",()=>{paused=!paused;tell();try{session?.setItem("paused",paused?"1":"")}catch{}
+button.addEventListener("click",()=>{paused=!paused;tell();sessionStorage.paused=paused?1:"";
 if(paused)clearTimeout(timer);else refresh()});
 document.addEventListener("visibilitychange",()=>{if(document.hidden)clearTimeout(timer);else if(!paused)refresh()});
 again()})();`;

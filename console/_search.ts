@@ -1,9 +1,11 @@
+import { isOpen } from "../events/store/event_record.ts";
 import type {
   BoundedCount,
   EventFilter,
   EventRecord,
   EventStore,
   ListedStep,
+  ListOptions,
   StoredEvent,
 } from "../events/store/mod.ts";
 import { MAX_COUNT } from "./_counts.ts";
@@ -18,7 +20,7 @@ const MAX_READS = 2_000;
 const MIN_READS = 200;
 
 /** Longest time for which a page goes on then, in milliseconds: it is answered within 100. */
-const MAX_MS = 40;
+const MAX_MS = 50;
 
 /** The same for a reader who asks to search further, and the records that are read then. */
 const FAR_MS = 3_000;
@@ -132,14 +134,16 @@ export async function searchDeliveries(
   const events: StoredEvent[] = [];
   let next = cursor ?? "";
   let reachedAt: number | undefined;
-  const go = async (limits: { readonly maxReads: number; readonly maxMs?: number }) => {
+  const go = async (limits: Pick<ListOptions, "maxReads" | "maxMs">) => {
     const rest = { limit: limit - events.length, cursor: next, order: "newest" } as const;
     const list = store.list({ ...filterOf(query), ...rest, ...limits });
     for await (const event of list) events.push(event);
     next = list.cursor ?? END;
     reachedAt = list.reachedAt;
   };
-  await go({ maxReads: MIN_READS });
+  // For a text an engine may pass over many records, and only the time tells how many.
+  const isText = query.q !== undefined || query.name !== undefined;
+  if (!isText) await go({ maxReads: MIN_READS });
   const isLeft = () => next !== END && events.length < limit;
   if (isLeft()) {
     const [maxReads, maxMs] = isFar ? [FAR_READS, FAR_MS] : [MAX_READS - MIN_READS, MAX_MS];
@@ -152,7 +156,7 @@ export async function searchDeliveries(
       return await searchDeliveries(store, { ...query, before }, {}, undefined);
     }
   }
-  if (isNothing() && query.state !== undefined && query.state !== "done" && isByState(query)) {
+  if (isNothing() && isOpen(query) && isByState(query)) {
     await go({ maxReads: FAR_READS, maxMs: PATIENT_MS });
   }
   return {

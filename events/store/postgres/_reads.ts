@@ -14,7 +14,7 @@ import {
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES, type PayloadRef } from "../event_record.ts";
-import { type Narrowing, narrowingOf } from "../sql/narrowing.ts";
+import { textsIn } from "../sql/narrowing.ts";
 import { COLUMNS, isForgotten, problemColumns, problemCounts } from "../sql/rows.ts";
 import { textArray } from "./_arrays.ts";
 import type { PgValue, Session } from "./_connections.ts";
@@ -178,8 +178,8 @@ export class EventReads
     let [at, id] = after ?? (isNewestFirst ? [Infinity, ""] : [-Infinity, ""]);
     const own = problems ?? [];
     const parts = problems?.map((_, i) => `problem = $${3 + i}`) ?? statesOf(scan);
-    const narrowing = problems || filter.ids || parts.length > 1 ? undefined : narrowingOf(filter);
-    if (narrowing) return yield* this.#lookThrough(scan, parts[0]!, narrowing, [at, id]);
+    const texts = problems || filter.ids || parts.length > 1 ? [] : textsIn(filter);
+    if (texts.length > 0) return yield* this.#lookThrough(scan, parts[0]!, texts, [at, id]);
     const [conditions, more] = conditionsOf(filter, 3 + own.length);
     const values = [...own, ...more];
     // Those of each state, or problem, come from an index, in order.
@@ -204,18 +204,24 @@ export class EventReads
   async *#lookThrough(
     { filter, isNewestFirst = false }: Scan,
     state: string,
-    narrowing: Narrowing,
+    texts: readonly string[],
     [at, id]: [number, string],
   ): AsyncGenerator<Visit> {
     const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
     const order = `order by received_at ${direction}, id ${direction}`;
     const [conditions, values] = conditionsOf(filter, 3);
-    const [texts, wanted] = textConditionsOf(narrowing, 3 + values.length);
+    const wanted = texts.map((text) => `%${text}%`);
+    // Without what is not ASCII: a database may have any encoding.
+    const has = wanted.map((_, i) =>
+      `encode(record, 'escape') collate "C" ilike $${3 + values.length + i}::text`
+    );
     // Their number and the last of them come with those that hold the texts.
     const sql = `with looked as materialized (
       select ${COLUMNS}, row_number() over (${order}) as number from @event where ${state}
         and (received_at, id) ${beyond} ($1::float8, $2) ${conditions} ${order} limit ${LOOKED_THROUGH}
-    ) select * from looked where number = ${LOOKED_THROUGH} or (${texts}) order by number`;
+    ) select * from looked where number = ${LOOKED_THROUGH} or (${
+      has.join(" and ")
+    }) order by number`;
     while (true) {
       const rows = await this.#db.all<EventRow & { readonly number: number }>(
         ...[sql, at, id, ...values, ...wanted] as const,
@@ -317,27 +323,6 @@ function statesOf({ filter: { state }, onlyOpen = false }: Scan): string[] {
   const isOne = state !== undefined && state !== "unreadable";
   const states = isOne ? [state] : onlyOpen ? OPEN_STATES : [];
   return states.length === 0 ? ["true"] : states.map(inState);
-}
-
-/**
- * Makes the condition that the JSON of a record holds some texts, and its values. The JSON is compared as bytes, or without
- * what is not ASCII: a database may have any encoding.
- */
-function textConditionsOf(
-  { groups, inAnyCase }: Narrowing,
-  from: number,
-): [string, (string | Bytes)[]] {
-  const encoder = new TextEncoder();
-  const values: (string | Bytes)[] = [];
-  const next = (value: string | Bytes) => `$${from + values.push(value) - 1}`;
-  const has = (text: string) => `position(${next(encoder.encode(text))}::bytea in record) > 0`;
-  const conditions = [
-    ...groups.map((group) => `(${group.map(has).join(" or ")})`),
-    ...inAnyCase.map((text) =>
-      `encode(record, 'escape') collate "C" ilike ${next(`%${text}%`)}::text`
-    ),
-  ];
-  return [conditions.join(" and "), values];
 }
 
 /** Makes the conditions that narrow a scan, and their values. The store looks at all of them itself. */

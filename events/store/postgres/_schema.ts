@@ -45,7 +45,6 @@ alter table @event alter column body set storage external;
 create index event_received on @event (received_at, id);
 create index event_due on @event (scheduled_at, id) where scheduled_at is not null;
 create index event_open on @event (state, received_at, id) where state <> 'done';
-create index event_done on @event (received_at, id) where state = 'done';
 create unique index event_group on @event (group_key, position) where group_key is not null;
 create index event_forget on @event (forget_at) where forget_at is not null;
 
@@ -106,12 +105,13 @@ export interface Layout {
 }
 
 /**
- * What finds the events that have failed, by their problems. A program of the first layout leaves the column as it is: an
- * event that it settles stays in the counts of its problem until this version changes it.
+ * What finds the events that have failed, by their problems, and those that are done. A program of the first layout leaves
+ * the column as it is: an event that it settles stays in the counts of its problem until this version changes it.
  */
 const PROBLEMS = `
 alter table @event add column problem text collate "C";
 create index event_problem on @event (problem, received_at, id) where problem is not null;
+create index event_done on @event (received_at, id) where state = 'done';
 `;
 
 /** The layouts, in their order: the number of the first one is 1. */

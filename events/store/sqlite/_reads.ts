@@ -14,7 +14,7 @@ import {
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES } from "../event_record.ts";
-import { type Narrowing, narrowingOf } from "../sql/narrowing.ts";
+import { textsIn } from "../sql/narrowing.ts";
 import {
   COLUMNS,
   type EventRow,
@@ -191,8 +191,8 @@ class EventReads {
     const problems = problemColumns(scan);
     if (problems?.length === 0) return;
     const parts = problems?.map(() => "event where problem = ?") ?? statesOf(scan);
-    const narrowing = problems || filter.ids || parts.length > 1 ? undefined : narrowingOf(filter);
-    if (narrowing) return yield* this.#lookThrough(scan, parts[0]!, narrowing, [at, id]);
+    const texts = problems || filter.ids || parts.length > 1 ? [] : textsIn(filter);
+    if (texts.length > 0) return yield* this.#lookThrough(scan, parts[0]!, texts, [at, id]);
     const [conditions, values] = conditionsOf(filter);
     // Those of each state, or problem, come from an index, in order.
     const selects = parts.map((part) =>
@@ -227,17 +227,17 @@ class EventReads {
   async *#lookThrough(
     { filter, isNewestFirst = false }: Scan,
     state: string,
-    narrowing: Narrowing,
+    texts: readonly string[],
     [at, id]: [number, string],
   ): AsyncGenerator<Visit> {
     const slices = new Slices();
     const [beyond, within, direction] = isNewestFirst ? ["<", ">=", "desc"] : [">", "<=", "asc"];
     const order = `order by received_at ${direction}, id ${direction}`;
     const [conditions, values] = conditionsOf(filter);
-    const [texts, wanted] = textConditionsOf(narrowing);
+    const wanted = texts.map((text) => `%${text}%`);
     const rest = `from ${state} and (received_at, id) ${beyond} (?, ?) ${conditions}`;
     const lastSql = `select received_at, id ${rest} ${order} limit 1 offset ${LOOKED_THROUGH - 1}`;
-    const all = `select ${COLUMNS} ${rest} ${texts}`;
+    const all = `select ${COLUMNS} ${rest} ${texts.map(() => "and record like ?").join(" ")}`;
     const some = `${all} and (received_at, id) ${within} (?, ?) ${order}`;
     while (true) {
       const last = this.#db.one<Pick<EventRow, "received_at" | "id">>(lastSql, at, id, ...values);
@@ -340,15 +340,6 @@ function statesOf({ filter, onlyOpen = false }: Scan): string[] {
 }
 
 const quoted = (state: EventState): string => `'${state}'`;
-
-/** Makes the conditions that the JSON of a record holds some texts, and their values. */
-function textConditionsOf({ groups, inAnyCase }: Narrowing): [string, string[]] {
-  const conditions = [
-    ...groups.map((group) => `and (${group.map(() => "instr(record, ?)").join(" or ")})`),
-    ...inAnyCase.map(() => "and record like ?"),
-  ];
-  return [conditions.join(" "), [...groups.flat(), ...inAnyCase.map((text) => `%${text}%`)]];
-}
 
 /** Makes the conditions that narrow a scan, and their values. The store looks at all of them itself. */
 function conditionsOf(
