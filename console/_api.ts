@@ -13,11 +13,16 @@ import { PERIODS } from "./_activity.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { readAct, readActs, readChanged } from "./_act_pages.ts";
 import { readDeliveries } from "./_deliveries_page.ts";
-import { nameOfError, readDelivery } from "./_delivery_page.ts";
+import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
+import { hideParked, readParked } from "./_parked_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { word } from "./_query.ts";
+import { readRunning, type Running } from "./_running_page.ts";
+import { readSchedules } from "./_schedules_page.ts";
+import { hideValue, readState, readStates } from "./_states_page.ts";
+import { nameOfError } from "./_timeline.ts";
 
 /** Reading of what a page shows. */
 export interface Reading {
@@ -49,14 +54,14 @@ export const READINGS: Readonly<Record<string, Reading>> = {
   delivery: {
     isPrivate: true,
     read: readDelivery,
-    hide: (
-      { event, first, steps, related, ...found }: Awaited<ReturnType<typeof readDelivery>>,
-    ) => ({
-      ...found,
-      event: withoutContent(event),
-      first: first && withoutContent(first),
-      steps: steps.map(({ result: _, ...step }) => step),
-      related: new Map([...related].map(([id, each]) => [id, withoutContent(each)])),
+    hide: (found: Awaited<ReturnType<typeof readDelivery>>) => ({
+      event: withoutContent(found.event),
+      before: found.before,
+      first: found.first && withoutContent(found.first),
+      steps: found.steps.map(({ name, at, isBegun }) => ({ name, at, isBegun })),
+      emitted: found.emitted,
+      ancestors: found.ancestors.map(({ id }) => ({ id })),
+      related: new Map([...found.related].map(([id, each]) => [id, withoutContent(each)])),
     }),
   },
   problems: {
@@ -76,6 +81,17 @@ export const READINGS: Readonly<Record<string, Reading>> = {
       page: { ...page, events: page.events.map(withoutContent) },
     }),
   },
+  running: {
+    read: readRunning,
+    hide: ({ events, ...found }: Running) => ({
+      ...found,
+      events: events.map(({ description: _, ...event }) => event),
+    }),
+  },
+  parked: { isPrivate: true, read: readParked, hide: hideParked },
+  schedules: { read: readSchedules, hide: asIs },
+  states: { read: readStates, hide: asIs },
+  state: { isPrivate: true, read: readState, hide: hideValue },
   limits: { read: readLimits, hide: asIs },
   acts: { read: readActs, hide: asIs },
   progress: { read: readAct, hide: asIs },

@@ -9,8 +9,10 @@ import { withDeadline } from "../core/timeouts.ts";
 import { askAct, doAct } from "./_acting.ts";
 import { READINGS } from "./_api.ts";
 import type { ConsoleData } from "./_console_data.ts";
+import { asDeedFields } from "./_deeds.ts";
 import { payload } from "./_delivery_page.ts";
 import { exported } from "./_export.ts";
+import { fixture } from "./_fixture.ts";
 import {
   Forms,
   type Front,
@@ -59,8 +61,7 @@ const CODES: Readonly<Record<number, string>> = {
 
 /** Pages that are files, and no JSON. */
 const FILES: Readonly<Record<string, (visit: Visit) => Promise<Response> | Response>> = {
-  payload,
-  export: exported,
+  ...{ payload, fixture, export: exported },
 };
 
 /** Answers to programs. */
@@ -152,7 +153,11 @@ export class Api {
       return jsonResponse({ act }, act.state === "running" ? 202 : 200);
     }
     if (dryRun) throw new Refusal(400, "Wrong parameter", "Only 'act' has a dry run.");
-    const answer = await answering(visit);
+    const fields = name === "send" ? parameters : asDeedFields(parameters);
+    const answer = await answering({ ...visit, parameters: fields });
+    if (!(answer instanceof Response) && (answer.status ?? 200) >= 400) {
+      throw new Refusal(answer.status!, "Wrong form", "The form has a value that it may not have.");
+    }
     const page = answer instanceof Response ? answer.headers.get("Location") : undefined;
     return jsonResponse({ ok: true, page });
   }

@@ -24,6 +24,9 @@ import {
   searchDeliveries,
 } from "./_search.ts";
 
+/** Time for which it is remembered what the store has, in milliseconds. */
+const USES_MS = 10_000;
+
 /** State of the store and activity of the app, for the first page. What was not read yet is null. */
 export type Overview =
   & { readonly [TName in keyof StateCounts]: StateCounts[TName] | null }
@@ -46,6 +49,8 @@ export class ConsoleData {
   readonly #store: EventStore;
   readonly #counter: StateCounter;
   readonly #activity: ActivityCounter;
+  #uses: ReturnType<EventStore["inspect"]["uses"]> | undefined;
+  #usesReadAt = -Infinity;
 
   /** Opens it for a store. The log is for what cannot be reported to a reader. */
   constructor(store: EventStore, log: LogSink) {
@@ -57,6 +62,21 @@ export class ConsoleData {
     this.acts = new Acts({ store, records, log });
     this.actCounts = new ActCounts(store);
     this.#activity.start();
+  }
+
+  /** Event store, for the pages. */
+  get store(): EventStore {
+    return this.#store;
+  }
+
+  /** Tells which of the things the store has that not every app has. It is read every ten seconds at most. */
+  uses(): ReturnType<EventStore["inspect"]["uses"]> {
+    const now = performance.now();
+    if (this.#uses && now - this.#usesReadAt < USES_MS) return this.#uses;
+    this.#usesReadAt = now;
+    const reading = this.#store.inspect.uses();
+    reading.catch(() => this.#uses = undefined);
+    return this.#uses = reading;
   }
 
   /** Reads the first page. */

@@ -103,13 +103,11 @@ export function payloadResponse(payload: Uint8Array<ArrayBuffer>): Response {
     },
   });
 }
+/** Type of a file that others have written: no browser opens it. */
+export const PLAIN = "text/plain; charset=utf-8";
 
-/** Makes an answer with a file that is written while it is sent, and that no browser opens. */
-export function downloadResponse(
-  body: ReadableStream<Uint8Array>,
-  type: string,
-  name: string,
-): Response {
+/** Makes an answer with a file, which may be written while it is sent, and that no browser opens. */
+export function downloadResponse(body: BodyInit, type: string, name: string): Response {
   return new Response(body, {
     headers: {
       ...HEADERS,

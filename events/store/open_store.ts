@@ -102,7 +102,8 @@ function storeOf(core: StoreCore): EventStore {
     ...newerOperations(core),
     ...eventOperations(core, kept, replay),
     answers: (options) => answers(core, options),
-    wake: async (name, value) => await wake(core, wakeOf(name, value)),
+    wake: async (name, value, { by, eventId } = {}) =>
+      await wake(core, { ...wakeOf(name, value), by }, eventId),
     answer: async (name, value, options) => await answerQuestion(core, { name, value, ...options }),
     states: (options) => listStates(core, options),
     limits: (options) => listLimits(core, options),

@@ -33,6 +33,8 @@ export interface HandledEvents {
   readonly platform?: string | undefined;
   /** Their names: types, types with an action (`issues.opened`), and `*` for all. */
   readonly names: readonly string[];
+  /** The time limit of their handlers, in milliseconds; undefined if it is the process's. */
+  readonly timeoutMs?: number | undefined;
 }
 
 /**
@@ -49,6 +51,8 @@ export interface ProcessNote {
   readonly startedAt: number;
   /** Time at which it has noted itself last, milliseconds since the epoch. */
   readonly seenAt: number;
+  /** Time limit of its handlers that have none of their own, in milliseconds. */
+  readonly timeoutMs?: number | undefined;
   /** Events that it has handlers for; null if it cannot tell. */
   readonly handles: readonly HandledEvents[] | null;
 }
@@ -60,10 +64,12 @@ const isProcessNote = shape<Omit<ProcessNote, "id">>({
   version: orNone(isText),
   startedAt: isTime,
   seenAt: isTime,
+  timeoutMs: orNone(isTime),
   handles: orNull(listOf(shape<HandledEvents>({
     intake: orNone(isText),
     platform: orNone(isText),
     names: listOf(isText),
+    timeoutMs: orNone(isTime),
   }))),
 });
 
@@ -98,10 +104,26 @@ export function hasHandlerFor(
   handles: readonly HandledEvents[],
   event: Pick<EventRecord, "intake" | "platform" | "type" | "action">,
 ): boolean {
+  return handledAs(handles, event).length > 0;
+}
+
+/**
+ * Finds what a process handles an event as.
+ *
+ * @param handles The events that it has handlers for.
+ * @param event The event.
+ * @returns The entries that match it, each with only the names that do.
+ */
+export function handledAs(
+  handles: readonly HandledEvents[],
+  event: Pick<EventRecord, "intake" | "platform" | "type" | "action">,
+): readonly HandledEvents[] {
   const names = [...namesOf(event), ANY];
-  return handles.some(({ intake, platform, names: handled }) => {
+  return handles.flatMap((each) => {
+    const { intake, platform } = each;
     const isSource = intake === undefined || intake === event.intake || platform === event.platform;
-    return isSource && names.some((name) => handled.includes(name));
+    const matching = isSource ? names.filter((name) => each.names.includes(name)) : [];
+    return matching.length > 0 ? { ...each, names: matching } : [];
   });
 }
 

@@ -38,6 +38,8 @@ interface VersionsOptions {
   /** Id of this process: the owner of its leases. */
   readonly owner: string;
   readonly version: string | undefined;
+  /** Time limit of its handlers. */
+  readonly timeoutMs: number;
   /** Time for which an event without a handler is put off. */
   readonly waitForHandlerMs: number;
   readonly log: LogSink;
@@ -167,7 +169,7 @@ export class Versions {
   }
 
   async #note(): Promise<void> {
-    const { store, owner: id, log } = this.#options;
+    const { store, owner: id, log, timeoutMs } = this.#options;
     const { version, handles } = this.#own;
     const isShort = JSON.stringify(handles).length <= MAX_HANDLES_LENGTH;
     const times = { startedAt: this.#startedAt, seenAt: Date.now() };
@@ -177,6 +179,7 @@ export class Versions {
         id,
         ...(version !== undefined && { version }),
         ...times,
+        timeoutMs,
         handles: noted,
       };
       await withDeadline(store.noteProcess(note), CALL_MS);

@@ -47,7 +47,10 @@ async function withWorld(run: (world: World) => Promise<void>): Promise<void> {
     platform: github({ groupBy: ({ payload }) => (payload as { key?: string }).key }),
     worker: { retry: { maxAttempts: 1 } },
   });
-  bot.onAny(async () => {
+  bot.schedule("digest", "0 7 * * *", () => {});
+  bot.onAny(async ({ type }, { ask, step }) => {
+    if (type === "release") return void await ask("approval", () => {});
+    if (type === "deployment") await step("look", () => 1);
     await world.held;
     if (!world.works) throw new Error(`no luck ${HOSTILE}`);
   });
@@ -436,7 +439,17 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
     action: "opened",
     issue: { id: 1, labels: [{ name: "bug" }] },
   });
+  const deployed = await world.send("deployment");
+  const released = await world.send("release");
+  const { store } = world;
+  await (await store.state(`chat/${HOSTILE}`)).set({ step: HOSTILE });
+  const step = "onAny/look";
   const paths = [
+    ...[
+      ...["running", "parked", `wake?id=${released}`, "schedules", "states"],
+      `state?${new URLSearchParams({ key: `chat/${HOSTILE}` })}`,
+      ...[`delivery?id=${deployed}`, `repeat?${new URLSearchParams({ id: deployed, step })}`],
+    ],
     ...[
       "",
       "deliveries",
@@ -478,6 +491,38 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
     }
   }
   world.forget(404);
+});
+
+browse("a handler that hangs is cancelled with two clicks from the first page", async (world) => {
+  const end = world.hold();
+  const id = await world.send("push");
+  const page = await world.enter("");
+  await follow(page, "nav >> text=Running", /\/running$/);
+  await page.waitForSelector("text=Cancel event");
+  await follow(page, "text=Cancel event", /\/delivery\?/);
+  assertMatch(await textOf(page), /Cancelled\s*\S+.*, by operator/s);
+  end();
+  await page.waitForSelector(".head .state.dead");
+  assertEquals((await world.store.get(id))!.outcome, "cancelled");
+});
+
+browse("an approval that nobody gave is given with three clicks", async (world) => {
+  const id = await world.send("release");
+  while ((await world.store.get(id))!.state !== "parked") {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  const page = await world.enter("");
+  await follow(page, "nav >> text=Waiting for an answer", /\/parked$/);
+  await follow(page, "text=Answer…", /\/wake\?/);
+  await page.fill("textarea", "yes");
+  await follow(page, "main button", /\/wake$/);
+  world.forget(400);
+  assertStringIncludes(await textOf(page), 'A text needs quotes: "go"');
+  assertEquals(await page.inputValue("textarea"), "yes");
+  await page.fill("textarea", '"yes"');
+  await follow(page, "main button", /\/delivery\?/);
+  await page.waitForSelector(".head .state.done");
+  assertMatch(await textOf(page), /Answered.*by operator.*"yes"/s);
 });
 
 browse(
