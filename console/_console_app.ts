@@ -256,7 +256,7 @@ class Board {
   ): Response {
     const caching = page.isPrivate ? { "Cache-Control": PRIVATE } : {};
     const html = layout(this.#contextOf(session), page);
-    return pageResponse(html, status, { ...caching, ...headers });
+    return pageResponse(html, status ?? page.status, { ...caching, ...headers });
   }
 
   #contextOf(session: Session | undefined): PageContext {
