@@ -38,6 +38,7 @@ import { Login, REFRESHED, type Session, type Tokens } from "./_login.ts";
 import { overview } from "./_overview_page.ts";
 import { parked, wake, wakeQuestion } from "./_parked_page.ts";
 import { problem, problems } from "./_problems_page.ts";
+import { refusals } from "./_refusals_page.ts";
 import { repeat, repeatQuestion } from "./_repeat_page.ts";
 import { running } from "./_running_page.ts";
 import { schedule, schedules } from "./_schedules_page.ts";
@@ -59,6 +60,8 @@ export interface ConsoleAppOptions extends Tokens {
   readonly front: Front;
   /** Data of the pages. */
   readonly data: ConsoleData;
+  /** Names of the variables of the app's platforms, by the names of these. */
+  readonly platforms?: ReadonlyMap<string, readonly string[]> | undefined;
   /** Answers to an operator who sends examples, in development; undefined for none. */
   readonly sending: SendAnswers | undefined;
   /** Log. */
@@ -111,6 +114,7 @@ class Board {
       ...[visit("", overview), visit("deliveries", deliveries), visit("delivery", delivery)],
       ...[visit("payload", payload), visit("acts", acts), visit("progress", progress)],
       ...[visit("limits", limits), visit("export", exported), visit("changed", changed)],
+      visit("refusals", refusals),
       ...[visit("problems", problems), visit("problem", problem)],
       ...[visit("running", running), visit("parked", parked), visit("fixture", fixture)],
       ...[visit("wake", wakeQuestion), visit("repeat", repeatQuestion)],
@@ -260,8 +264,9 @@ class Board {
   }
 
   #contextOf(session: Session | undefined): PageContext {
-    const { name, environment, hidesPayloads, sending } = this.#options;
+    const { name, environment, hidesPayloads, sending, platforms } = this.#options;
     const sendsExamples = sending !== undefined;
-    return { name, environment, session, hidesPayloads, sendsExamples, uses: this.#uses };
+    const uses = this.#uses;
+    return { name, environment, session, hidesPayloads, sendsExamples, platforms, uses };
   }
 }

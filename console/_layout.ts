@@ -24,6 +24,8 @@ export interface PageContext {
   readonly hidesPayloads: boolean;
   /** Things that the store has; undefined if that is not known, and pages of all are shown. */
   readonly uses?: Uses | undefined;
+  /** Names of the variables of the app's platforms, by the names of these; undefined if they are not known. */
+  readonly platforms?: ReadonlyMap<string, readonly string[]> | undefined;
 }
 
 /** Things that not every app has, and that have pages of their own. */

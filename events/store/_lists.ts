@@ -385,6 +385,13 @@ export function storeInspector(
       );
     },
 
+    async oldestDue() {
+      const { events, bodies } = await engine.due({ until: engine.now(), limit: 1 });
+      bodies.catch(() => {});
+      const [first] = events;
+      return first ? { id: first.id, at: first.at, record: first.event?.record } : null;
+    },
+
     async withDeliveryId(deliveryId) {
       const names = await namesOfSources(engine, MAX_READS);
       return await known(engine, names.map((name) => inIntake(name, deliveryId)));

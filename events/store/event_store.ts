@@ -13,7 +13,7 @@ import type {
   StoredEvent,
 } from "./event_record.ts";
 import type { FailingRule } from "./failing.ts";
-import type { ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
+import type { AlertNote, ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
 import type { ProblemList, ProblemOptions } from "./_problems.ts";
 import type { ListedLimit } from "./limits.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
@@ -706,6 +706,21 @@ export interface StoreInspector {
   withDeliveryId(deliveryId: string): Promise<string[]>;
 
   /**
+   * Finds the event that has been due for the longest.
+   *
+   * @returns Its id, the time since which it is due, in milliseconds since the epoch, and its record, undefined if that
+   * cannot be read; null if none is due.
+   */
+  oldestDue(): Promise<
+    | {
+      readonly id: string;
+      readonly at: number;
+      readonly record: EventRecord | undefined;
+    }
+    | null
+  >;
+
+  /**
    * Finds the events whose ids, or delivery ids, begin with a text.
    *
    * @param text The text, well-formed.
@@ -766,6 +781,13 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @internal
    */
   readonly scheduleNotes: ScheduleNotes;
+
+  /**
+   * Note of what is wrong with the app, and of who has been told.
+   *
+   * @internal
+   */
+  readonly alertNote: AlertNote;
 
   /**
    * Records of the app's console, for the console alone.

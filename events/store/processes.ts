@@ -1,4 +1,4 @@
-import { isText, isTime, listOf, orNone, orNull, shape } from "../../core/shape.ts";
+import { isCount, isText, isTime, listOf, orNone, orNull, shape } from "../../core/shape.ts";
 import type { CellKey } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { nameOfCell, type StoreCore } from "./store_core.ts";
@@ -45,8 +45,18 @@ export interface HandledEvents {
 export interface ProcessNote {
   /** Id: the owner of its leases. */
   readonly id: string;
+  /** Name of its machine, if it may read that, and its number there; undefined if it runs an older version. */
+  readonly name?: string | undefined;
   /** Version of its code; undefined if that was not given. */
   readonly version?: string | undefined;
+  /** Number of events that it handles at a time; undefined if it runs an older version. */
+  readonly places?: number | undefined;
+  /**
+   * Ids of the events whose handlers run past their time limits, at most 20: they hold none of the places.
+   *
+   * @default {undefined} None.
+   */
+  readonly overdue?: readonly string[] | undefined;
   /** Time at which it has started, milliseconds since the epoch. */
   readonly startedAt: number;
   /** Time at which it has noted itself last, milliseconds since the epoch. */
@@ -61,7 +71,10 @@ type UnreadableNote = { readonly id: string; readonly isUnreadable: true };
 
 /** Checks whether a stored value is the note of a process that this version can read. */
 const isProcessNote = shape<Omit<ProcessNote, "id">>({
+  name: orNone(isText),
   version: orNone(isText),
+  places: orNone(isCount),
+  overdue: orNone(listOf(isText)),
   startedAt: isTime,
   seenAt: isTime,
   timeoutMs: orNone(isTime),

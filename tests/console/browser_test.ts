@@ -7,6 +7,7 @@ import type { EventStore } from "../../events/mod.ts";
 import { findChromium, startBrowser } from "../../dev/harness/browser.ts";
 import { defineApp, github } from "../../mod.ts";
 import { forgeDelivery, TEST_SECRETS } from "../../testing/mod.ts";
+import { WallClock } from "../_wall_clock.ts";
 import { OPERATOR, VIEWER } from "./_board.ts";
 
 /**
@@ -34,8 +35,8 @@ interface World {
   enter(path: string, options?: BrowserContextOptions): Promise<Page>;
   /** Logs in, and waits for the page behind the login. */
   login(page: Page, token?: string): Promise<void>;
-  /** Forgets what Chromium has reported of a response that was meant. */
-  forget(status: number): void;
+  /** Forgets what Chromium has reported of a response that was meant, by its status or the name of the error. */
+  forget(status: number | string): void;
   /** Holds the handlers up until the function that it returns is called. */
   hold(): () => void;
 }
@@ -99,7 +100,8 @@ async function withWorld(run: (world: World) => Promise<void>): Promise<void> {
       return page;
     },
     forget(status) {
-      const isMeant = (flaw: string) => flaw.includes(`status of ${status}`);
+      const text = typeof status === "number" ? `status of ${status}` : status;
+      const isMeant = (flaw: string) => flaw.includes(text);
       flaws.splice(0, Infinity, ...flaws.filter((flaw) => !isMeant(flaw)));
     },
     hold() {
@@ -599,6 +601,84 @@ browse(
   },
 );
 
+browse(
+  "a bar of a chart has a marker, which goes with the pointer, and leads to its deliveries",
+  async (world) => {
+    await world.send("push");
+    const page = await world.enter("");
+    await page.waitForSelector(".values tbody [data-at]", { state: "attached" });
+    const x = await page.evaluate<number>(MIDDLE_OF_EVENT);
+    await page.hover(".plot svg", { position: { x, y: 5 } });
+    await page.waitForSelector("output >> text=1 received, 0 refused");
+    const marks = () => page.locator("path.mark[d]").count();
+    assertEquals(await marks(), 1);
+    // It stays when the page refreshes, and goes with the pointer.
+    await page.waitForTimeout(2_500);
+    assertEquals(await marks(), 1);
+    await page.hover("h1");
+    assertEquals([await marks(), await page.locator("output").first().textContent()], [0, ""]);
+    const slot = await page.getAttribute(".values tbody [data-at]", "data-at");
+    const from = Number(slot) * 60_000;
+    const here = new RegExp(`deliveries\\?from=${from}&before=${from + 60_000}$`);
+    await page.hover(".plot svg", { position: { x, y: 5 } });
+    await page.mouse.down();
+    await Promise.all([page.waitForURL(here), page.mouse.up()]);
+    await rows(page, 1);
+    await page.goBack();
+    await page.click(".values summary");
+    await follow(page, ".values tbody [data-at] a", here);
+  },
+);
+
+browse("a page that is not reached says since when, and is dimmed until it is", async (world) => {
+  const page = await world.enter("");
+  await page.waitForSelector(".plot svg");
+  await page.context().setOffline(true);
+  await page.waitForSelector("#lost >> text=/^Not reached since .+ What is shown is of that time/");
+  await page.waitForSelector("[data-live].stale");
+  await page.context().setOffline(false);
+  await page.waitForSelector("#lost", { state: "detached" });
+  await page.waitForSelector("[data-live]:not(.stale)");
+  world.forget("ERR_INTERNET_DISCONNECTED");
+});
+
+browse(
+  "a handler that hangs is cancelled in two clicks, and a changed secret is found in one",
+  async (world) => {
+    using clock = new WallClock();
+    const release = world.hold();
+    const ids: string[] = [];
+    for (let i = 0; i < 11; i++) ids.push(await world.send("push"));
+    clock.advance(65_000);
+    const page = await world.enter("");
+    const cancel = `ul.wrong a[href="act?kind=cancel&id=${encodeURIComponent(ids[0]!)}"]`;
+    await page.waitForSelector(cancel);
+    assertStringIncludes(await textOf(page), "All 10 places of the process");
+    await follow(page, cancel, /act\?kind=cancel&id=/);
+    await follow(page, "main form button", /delivery\?id=/);
+    release();
+    await page.waitForSelector(".head .state.dead");
+    const wrong = { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` };
+    for (let i = 0; i < 3; i++) {
+      const response = await fetch(`${world.url}/webhook`, {
+        method: "POST",
+        headers: wrong,
+        body: "{}",
+      });
+      assertEquals(await response.json(), { error: "Invalid signature" });
+    }
+    clock.advance(65_000);
+    await page.goto(`${world.url}/console/`);
+    await page.waitForSelector("text=3 deliveries to the platform github were refused since");
+    await follow(page, "text=What was refused, and what to do", /refusals$/);
+    for (
+      const text of ["the signature does not match", "Set the same secret", "GITHUB_WEBHOOK_SECRET"]
+    ) {
+      assertStringIncludes(await textOf(page), text);
+    }
+  },
+);
+
 browse("the page of an event that is gone says so, and asks no more", async (world) => {
   const resolve = world.hold();
   const id = await world.send("issues", { action: "opened", issue: { title: "kept in view" } });
@@ -716,7 +796,7 @@ browse("pointing at a chart moves nothing", async (world) => {
     for (const chart of await page.locator(".plot svg").all()) {
       await chart.hover({ position: { x: 40, y: 5 } });
     }
-    await page.waitForSelector("output >> text=0 handled, 0 failed");
+    await page.waitForSelector("output >> text=0 succeeded, 0 failed");
     assertEquals(await height(), before, `${width}`);
     const isWide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
     assert(!isWide, `wider than ${width}`);
