@@ -16,9 +16,10 @@ import { readDeliveries } from "./_deliveries_page.ts";
 import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
+import { type OverviewData, readOverview } from "./_overview_page.ts";
 import { hideParked, readParked } from "./_parked_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
-import { word } from "./_query.ts";
+import { readRefusals } from "./_refusals_page.ts";
 import { readRunning, type Running } from "./_running_page.ts";
 import { readSchedules } from "./_schedules_page.ts";
 import { hideValue, readState, readStates } from "./_states_page.ts";
@@ -43,8 +44,22 @@ const asIs = (found: unknown): unknown => found;
 /** Readings by the names of their pages. */
 export const READINGS: Readonly<Record<string, Reading>> = {
   overview: {
-    read: (data, parameters) => data.overview(word(parameters, "period", PERIODS) ?? "hour"),
-    hide: asIs,
+    read: readOverview,
+    hide: ({ strip, ...found }: OverviewData) => ({
+      ...found,
+      strip: strip && {
+        ...strip,
+        wrong: strip.wrong.map((each) =>
+          each.kind === "problem" ? { ...each, text: undefined } : each
+        ),
+      },
+    }),
+  },
+  refusals: {
+    isPrivate: true,
+    read: readRefusals,
+    hide: (found: Awaited<ReturnType<typeof readRefusals>>) =>
+      found.map(({ samples: _, ...refused }) => refused),
   },
   deliveries: {
     isPrivate: true,
