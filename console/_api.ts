@@ -9,7 +9,6 @@
  */
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { Problem, ProblemList } from "../events/store/mod.ts";
-import { PERIODS } from "../watch/activity.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { readAct, readActs, readChanged } from "./_act_pages.ts";
 import { readDeliveries } from "./_deliveries_page.ts";
