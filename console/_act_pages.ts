@@ -422,9 +422,9 @@ function changedPage({ act, events, part, parts, isCut }: ActedEvents): Html {
   };
   const rows = events.map(({ id, fate, event }) => {
     const record = event && recordOf(event);
-    const name = record ? nameOf(record) : event ? "of another version" : "gone";
+    const name = record ? nameOf(record) : "of another version";
     return [
-      td(event ? a(link("delivery", { id }), name) : name),
+      td(event ? a(link("delivery", { id }), name) : shown(id, 90), event ? "" : "mono wrap"),
       td(fates[fate]),
       td(event ? stateBadge(event.state) : "deleted"),
       td(record && placeOf(record), "wrap"),

@@ -15,11 +15,11 @@ import { readDeliveries } from "./_deliveries_page.ts";
 import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
+import { hideParked, readParked } from "./_parked_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { type OverviewData, readOverview, withoutErrors } from "./_overview_page.ts";
 import { readRefusals, withoutSamples } from "./_refusals_page.ts";
 import { nameOfError } from "./_timeline.ts";
-import { hideParked, readParked } from "./_parked_page.ts";
 import { hideRunning, readRunning } from "./_running_page.ts";
 import { readSchedules } from "./_schedules_page.ts";
 import { hideValue, readState, readStates } from "./_states_page.ts";
@@ -30,7 +30,7 @@ export interface Reading {
   read(data: ConsoleData, parameters: URLSearchParams, hidesPayloads: boolean): Promise<unknown>;
   /**
    * Takes out what an app hides that hides its payloads: what handlers and senders have written. Without it, such an
-   * app does not serve the page.
+   * app does not serve the page. A reading that is told to hide it leaves nothing to take out.
    */
   hide?(found: never): unknown;
   /** True if it has a payload, or what handlers have written: the answer is not compressed. */
@@ -60,14 +60,14 @@ export const READINGS: Readonly<Record<string, Reading>> = {
   delivery: {
     isPrivate: true,
     read: readDelivery,
-    hide: (
-      { event, first, steps, related, ...found }: Awaited<ReturnType<typeof readDelivery>>,
-    ) => ({
-      ...found,
-      event: withoutContent(event),
-      first: first && withoutContent(first),
-      steps: steps.map(({ result: _, ...step }) => step),
-      related: new Map([...related].map(([id, each]) => [id, withoutContent(each)])),
+    hide: (found: Awaited<ReturnType<typeof readDelivery>>) => ({
+      event: withoutContent(found.event),
+      before: found.before,
+      first: found.first && withoutContent(found.first),
+      steps: found.steps.map(({ name, at, isBegun }) => ({ name, at, isBegun })),
+      emitted: found.emitted,
+      ancestors: found.ancestors.map(({ id }) => ({ id })),
+      related: new Map([...found.related].map(([id, each]) => [id, withoutContent(each)])),
     }),
   },
   problems: {

@@ -9,7 +9,10 @@ import { withDeadline } from "../core/timeouts.ts";
 import { askAct, doAct } from "./_acting.ts";
 import { READINGS } from "./_api.ts";
 import type { ConsoleData } from "./_console_data.ts";
+import { asDeedFields } from "./_deeds.ts";
 import { payload } from "./_delivery_page.ts";
+import { exported } from "./_export.ts";
+import { fixture } from "./_fixture.ts";
 import {
   Forms,
   type Front,
@@ -56,6 +59,11 @@ const CODES: Readonly<Record<number, string>> = {
   503: "UNAVAILABLE",
 };
 
+/** Pages that are files, and no JSON. */
+const FILES: Readonly<Record<string, (visit: Visit) => Promise<Response> | Response>> = {
+  ...{ payload, fixture, export: exported },
+};
+
 /** Answers to programs. */
 export class Api {
   readonly #parts: ApiParts;
@@ -87,7 +95,7 @@ export class Api {
     const { session, isByToken } = login.programOf(c);
     const { method } = c.req;
     const isRead = method === "GET" || method === "HEAD";
-    const isPage = name === "" || name === "payload" || Object.hasOwn(READINGS, name);
+    const isPage = name === "" || Object.hasOwn(FILES, name) || Object.hasOwn(READINGS, name);
     if (isRead && isPage) return await this.#read(c, name, session);
     const form = forms.get(name);
     if (method === "POST" && form) return await this.#act(c, name, form, { session, isByToken });
@@ -102,11 +110,11 @@ export class Api {
     const { data, forms, hidesPayloads } = this.#parts;
     const { searchParams } = new URL(c.req.url);
     if (name === "") {
-      const pages = [...Object.keys(READINGS), "payload"];
+      const pages = [...Object.keys(READINGS), ...Object.keys(FILES)];
       return jsonResponse({ pages, acts: [...forms.keys()] });
     }
     const visit = this.#parts.visitOf(c, session, searchParams);
-    if (name === "payload") return await payload(visit);
+    if (Object.hasOwn(FILES, name)) return await FILES[name]!(visit);
     const { read, hide, isPrivate } = READINGS[name]!;
     if (hidesPayloads && !hide) {
       throw new Refusal(403, "Hidden", "The app hides payloads, and this page as well.");
@@ -145,7 +153,8 @@ export class Api {
       return jsonResponse({ act }, act.state === "running" ? 202 : 200);
     }
     if (dryRun) throw new Refusal(400, "Wrong parameter", "Only 'act' has a dry run.");
-    const answer = await answering(visit);
+    const fields = name === "send" ? parameters : asDeedFields(parameters);
+    const answer = await answering({ ...visit, parameters: fields });
     const flaw = answer instanceof Response ? undefined : answer.flaw;
     if (flaw !== undefined) throw new Refusal(400, "Wrong form", flaw);
     const page = answer instanceof Response ? answer.headers.get("Location") : undefined;

@@ -219,7 +219,6 @@ class Board {
     const isForm = maxBytes !== undefined;
     const isPoll = !isForm && REFRESHED.includes(page) && c.req.header("X-Poll") !== undefined;
     if (isPoll) c.set("isPoll", true);
-    await this.#readUses();
     const context = { ...this.#contextOf(session), session };
     if (this.#forms.has(page) && !isOperator(context)) {
       const why = "Viewers look. Log in with an operator's token to act.";
@@ -228,6 +227,7 @@ class Board {
     const parameters = isForm
       ? await this.#reader.read(c, maxBytes)
       : new URL(c.req.url).searchParams;
+    await this.#readUses();
     const answer = await answering(this.#visitOf(c, session, parameters, isPoll));
     return answer instanceof Response
       ? answer

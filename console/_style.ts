@@ -87,7 +87,7 @@ ol.line b{font-weight:600}ol.line div,ol.line>li>:not(b){color:var(--text)}ol.li
 pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0 0;background:var(--soft);border-radius:6px;padding:6px 10px}
 .row+.json{margin-top:8px}.json{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 14px;overflow:auto;overflow-wrap:anywhere}
 .json pre{background:none;padding:0;margin:0}.json details details,.json details>div{margin-left:18px}.json>details>summary{margin-left:0}
-.json summary{cursor:pointer;width:max-content;max-width:100%}.json div{padding-left:13px}
+.json summary{cursor:pointer;padding:3px 0;width:max-content;max-width:100%}.json div{padding-left:13px}
 .json .k{color:var(--name)}.json .s{color:var(--string)}.json .n{color:var(--num)}.json .w{color:var(--word)}.json i{color:var(--dim);font-style:normal}
 .json [hidden]{display:none}
 .wide{flex-basis:100%}.wide textarea{min-height:90px}td form.row,td .row{flex-wrap:nowrap}td button{white-space:nowrap}

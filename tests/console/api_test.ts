@@ -49,7 +49,7 @@ Deno.test("a program reads what each page shows, by a token or by the cookie of 
   await call(board, "act", { kind: "replay", state: "dead", act: asked.act });
   await until(async () => (await board.store.stats()).queued === 1);
   const { body: { pages, acts } } = await read(board, "");
-  assertEquals(pages, [...Object.keys(READINGS), "payload"]);
+  assertEquals(pages, [...Object.keys(READINGS), "payload", "fixture", "export"]);
   assert(["act", "stop", "resume"].every((each) => acts.includes(each)));
   const cookies = { Cookie: await board.login(VIEWER) };
   const ofAct = { progress: asked.act, changed: asked.act };
@@ -68,6 +68,8 @@ Deno.test("a program reads what each page shows, by a token or by the cookie of 
   assertEquals((await read(board, `delivery?id=1`)).body.event.id, id);
   const bytes = await board.get(`/api/payload?id=${id}`, bearer(VIEWER));
   assertEquals(await bytes.json(), { action: "opened" });
+  const file = await board.get("/api/export?format=jsonl", bearer(VIEWER));
+  assertEquals(JSON.parse(await file.text()).id, id);
 });
 
 Deno.test("the errors that programs get have one shape, and tell what is wrong", async () => {
@@ -241,6 +243,20 @@ Deno.test("a program stops an act on many, and resumes it", async () => {
   assertEquals((await call(board, "stop", { id: "x" })).status, 404);
 });
 
+Deno.test("a program wakes an event, and is told if it does not wait for that", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const { id } = await store.accept(delivery("1"));
+  await store.park(await claim(store), { name: "100 %", timeoutMs: 60_000 });
+  const [{ since, name }] = (await read(board, "parked")).body.events;
+  assertEquals(name, "100 %");
+  const wake = (value: string, at = since) => call(board, "wake", { id, since: at, value });
+  assertEquals([(await wake("{")).status, (await wake("1", since + 1)).status], [400, 409]);
+  assertEquals((await wake('{"is":"100 %"}')).body.ok, true);
+  const [answer] = await Array.fromAsync(store.answers({ names: [name] }));
+  assertEquals(answer?.value, { is: "100 %" });
+});
+
 Deno.test("programs get nothing of what an app hides that hides its payloads", async () => {
   await using board = await openBoard({ hidesPayloads: true });
   const { store } = board;
@@ -264,6 +280,10 @@ Deno.test("programs get nothing of what an app hides that hides its payloads", a
   assertStringIncludes(texts.join(), `"error":"RangeError"`);
   assert(!texts.join().includes("secret"));
   assertEquals((await read(board, `payload?id=${id}`)).status, 403);
+  // Whoever could look for it could guess it.
+  assertEquals((await read(board, "deliveries?q=secret")).status, 400);
+  const guess = { kind: "purge", state: "dead", q: "secret", dryRun: true };
+  assertEquals((await call(board, "act", guess)).status, 400);
 });
 
 Deno.test("programs send one JSON object of a bounded size", async () => {
