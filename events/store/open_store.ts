@@ -107,7 +107,7 @@ function storeOf(core: StoreCore): EventStore {
     states: (options) => listStates(core, options),
     limits: (options) => listLimits(core, options),
     processes: () => listProcesses(core),
-    restore: restoring(core, kept),
+    restore: restoring(core, kept, problems),
     portableEntries: () => portableEntries(core),
     restoreEntry: (entry) => restoreEntry(core, entry),
     accept,
