@@ -186,13 +186,14 @@ export interface App<
   /**
    * Adds a schedule: at each time of a cron expression, its slots, there is an event for the handler, and one
    * only, however many instances run. It is an event like any other: it is tried again, and has a time limit
-   * and a place in the store. The events of one schedule are handled one after the other, so a slow one delays
+   * and a place in the store. Its `platform`, `source` and `intake` are `schedule`, its payload is a
+   * {@linkcode SlotPayload}, and `on`, `onAny` and `onOther` do not get it. The events of one schedule are handled one after the other, so a slow one delays
    * the next. A slot that passed while no instance ran is handled later: it is made up. A new schedule begins now, and so does one
    * whose expression or time zone has changed.
    *
    * @param name The name, which is the `type` of the events. Do not change it: the slots that were made are noted under it.
    * @param expression The cron expression: five fields, for minute, hour, day of the month, month and day of
-   * the week, or a name such as `@daily`.
+   * the week, or a name such as `@daily`. There are no seconds, since each slot takes several commits.
    * @param handler The handler.
    * @param options The time zone, the handling of missed slots, and the handler's options.
    * @returns The app.

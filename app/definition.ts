@@ -24,7 +24,7 @@ import type { FailingRule } from "../events/store/failing.ts";
 import { checkKeepPayloads } from "../events/store/store_core.ts";
 import { checkStoreDefinition, type StoreDefinition } from "../events/store/store_definition.ts";
 import { checkWorkerOptions } from "../events/worker/worker.ts";
-import type { Platform } from "../webhook/mod.ts";
+import type { Describe, Platform } from "../webhook/mod.ts";
 import { checkPlatform } from "../webhook/platform.ts";
 import { type AppOptions, type BaseEnv, createBaseApp } from "./base_app.ts";
 import type { AppParts } from "./event_middleware.ts";
@@ -181,6 +181,16 @@ export interface AppDefinition<
    * @default {[]} None.
    */
   readonly mounts?: readonly Mount[] | undefined;
+  /**
+   * Says what a delivery is about, in up to 120 characters, for the console and the tool: `#1442 Crash on start`. It is
+   * called once, when the delivery is accepted, and its text stays as long as the event's record, also when the payload
+   * is deleted: keep what is private out of it. If it throws, there is none, which is logged once.
+   *
+   * @default {undefined} The package's, also where it returns undefined: number and title, branch and commit, run and
+   * result of a code host's events; the command, button or kind of content of a chat's; the object and amount of a
+   * payment's. It keeps nothing that a person has written in a chat. With an empty text, there is none.
+   */
+  readonly describe?: Describe | undefined;
 }
 
 /**
@@ -264,4 +274,5 @@ const CHECKS: Readonly<
   retentionMs: wholeNumber({ max: MAX_KEPT_MS }),
   keepPayloads: undefined,
   mounts: checkMounts,
+  describe: checkFunction,
 };

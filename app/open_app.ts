@@ -360,7 +360,7 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
   parts: RequestParts<EnvOf<TSpec>, TResources, TTx, TReader>,
   mounts: readonly Hono[],
 ): OpenedApp["fetch"] {
-  const { name, version, before, rateLimit, routes, ready } = definition;
+  const { name, version, before, rateLimit, routes, ready, describe } = definition;
   const { resources, store, telemetry, ownTelemetry, requestLog: log, database } = parts;
   const base = createBaseApp<EnvOf<TSpec>>({
     ...{ name, version, before, telemetry: ownTelemetry },
@@ -374,7 +374,7 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
       return ready?.({ env, resources });
     },
   });
-  const intakeParts = { store: guarded(store, database), telemetry };
+  const intakeParts = { store: guarded(store, database), telemetry, describe };
   for (const platform of platforms) base.route("/", mountIntake(platform, intakeParts));
   for (const mount of mounts) base.route("/", mount);
   const known = [...base.routes];

@@ -53,15 +53,36 @@ export function appIn(text: string | undefined, port: string | number): string {
  *
  * @throws {Error} If there is no answer. The message says what may help.
  */
-export async function sendTo(
+export function sendTo(
   app: string,
   { method, headers, body }: TestDelivery,
-  ending = new AbortController().signal,
+  ending: AbortSignal = new AbortController().signal,
 ): Promise<AppAnswer> {
-  const start = performance.now();
   const signal = AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), ending]);
+  return call(app, { method, headers, body, signal });
+}
+
+/**
+ * Asks the server at an app's address for the name of its app, which `/health` tells.
+ *
+ * @returns The name; undefined if another program answers.
+ * @throws {Error} If there is no answer. The message says what may help.
+ */
+export async function nameOfApp(app: string): Promise<string | undefined> {
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const { text } = await call(new URL("/health", app).href, { signal });
   try {
-    const response = await fetch(app, { method, headers, body, signal, redirect: "manual" });
+    const { status, name } = JSON.parse(text);
+    return status === "ok" && typeof name === "string" ? name : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function call(app: string, init: RequestInit): Promise<AppAnswer> {
+  const start = performance.now();
+  try {
+    const response = await fetch(app, { ...init, redirect: "manual" });
     const bytes = await readBytes(response, MAX_ANSWER_BYTES) ?? new Uint8Array();
     const ms = Math.round((performance.now() - start) * 100) / 100;
     const code = response.headers.get("X-Error-Code");

@@ -50,6 +50,10 @@ const FILTERS = {
     "the id of a problem",
     (text) => isProblemId(text) ? text : undefined,
   ),
+  text: {
+    value: "TEXT",
+    about: "events with this text in an id, a name, their description or an error",
+  },
   "older-than": timed("AGE", "events received longer ago, such as 30s, 15m, 12h or 7d"),
   "newer-than": timed("AGE", "events received since"),
   "settled-before": timed("AGE", "events that are done or dead for longer, such as 1h"),
@@ -332,6 +336,19 @@ const COMMANDS = {
     words: "[NAME...]",
     options: ["limit"],
   },
+  "reopen-limit": {
+    about: "Open a limit of a service that a handler has closed until too late",
+    example: "events reopen-limit telegram 42",
+    details: [
+      "Without KEY it is the limit that counts for all. Events that were put off until it would have opened come " +
+      "no sooner: cancel and replay those.",
+    ],
+    words: "NAME [KEY]",
+    check: ({ length }) => {
+      if (length === 1 || length === 2) return;
+      throw new UsageError("Give the name of the limit, and the key if it has one");
+    },
+  },
   problems: {
     about: "List the errors of failed events: last time, numbers, id, handler, error",
     example: "events problems",
@@ -584,7 +601,7 @@ function filterOf(
   }
   const before = (age: number | undefined) => age === undefined ? undefined : now - age;
   const filter: EventFilter = {
-    ...{ state, outcome, type, source, repository, chat, problem },
+    ...{ state, outcome, type, source, repository, chat, problem, text: others.text },
     orderingKey: others["ordering-key"],
     receivedBefore: before(olderThan),
     receivedAfter: before(newerThan),

@@ -57,6 +57,17 @@ export async function showLimits(run: CliRun): Promise<boolean> {
   return missing.size === 0;
 }
 
+/** Opens a limit that was closed by mistake. */
+export async function reopenLimit(
+  { words: [name, key], values: { json }, store, world: { out } }: CliRun,
+): Promise<boolean> {
+  const reopened = await store.reopenLimit(name!, { key });
+  const limit = key === undefined ? name : `${name} ${key}`;
+  const text = reopened ? `reopened: ${limit}` : `not reopened: ${limit} (it is not closed)`;
+  out(json ? JSON.stringify({ reopened }) : text);
+  return reopened;
+}
+
 /** Lists the problems by which events have failed, those with the most events first. */
 export async function showProblems(
   { store, words: ids, values: { json, limit = MAX_PROBLEMS }, world: { out, err } }: CliRun,

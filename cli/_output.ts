@@ -89,7 +89,8 @@ function columnsOf(record: EventRecord, note?: string, other = ""): string[] {
     : note ?? waitOf(record) ?? limitOf(record) ?? putOffOf(record) ??
       ended.findLast(({ error }) => error !== undefined)?.error ?? reason;
   const attempts = String(attempt).padStart(3);
-  return [isoOf(receivedAt), state.padEnd(STATE_WIDTH), attempts, type, id, error];
+  const about = record.description === undefined ? [] : [record.description];
+  return [isoOf(receivedAt), state.padEnd(STATE_WIDTH), attempts, type, id, ...about, error];
 }
 
 /** Says what other events of its group have to do with an event; an empty text for nothing. */

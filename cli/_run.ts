@@ -9,6 +9,7 @@ import { answer, emit, forgetStep, list, setStep, show, stats, wake } from "./_e
 import {
   deleteAnswers,
   deleteStates,
+  reopenLimit,
   showAnswers,
   showLimits,
   showProblems,
@@ -29,7 +30,7 @@ const RUNS: Readonly<
   ...{ list, show, replay, cancel, answer, wake, purge },
   ...{ answers: showAnswers, "delete-answers": deleteAnswers },
   ...{ states: showStates, "delete-states": deleteStates, schedules: showSchedules },
-  ...{ limits: showLimits, problems: showProblems },
+  ...{ limits: showLimits, "reopen-limit": reopenLimit, problems: showProblems },
   ...{ "forget-step": forgetStep, "set-step": setStep },
   ...{ emit, stats, doctor, export: exportEventsTo, import: importEventsFrom, backup: backUp },
   "catch-up": runCatchUp,

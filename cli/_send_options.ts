@@ -89,7 +89,8 @@ export function readSendOptions(args: readonly string[], world: Pick<CliWorld, "
   const options = {
     ...values,
     ...{ platform, name: values.name ?? name, type, from: values.from ?? senders[0] },
-    ...{ url: appIn(values.url, port), user: values.user ?? 42, text: values.text ?? "hello" },
+    ...{ url: appIn(values.url, port), isGuessed: values.url === undefined },
+    ...{ user: values.user ?? 42, text: values.text ?? "hello" },
     repeat: values.repeat ?? 1,
   };
   checkFault(options);

@@ -1,6 +1,7 @@
 import { oneLine } from "../core/log.ts";
 import { variableOf } from "../webhook/platform.ts";
-import { type AppAnswer, lineOf, sendTo } from "./_app.ts";
+import { quoted } from "../core/call_api.ts";
+import { type AppAnswer, lineOf, nameOfApp, sendTo } from "./_app.ts";
 import { optionLines, section, wrap } from "./_arguments.ts";
 import { deliveryIdOf, payloadOf, requestOf } from "./_deliveries.ts";
 import { PLATFORMS, readSendOptions, SEND_OPTIONS, type SendOptions } from "./_send_options.ts";
@@ -47,6 +48,7 @@ interface Answer extends AppAnswer {
  * @param io Output and variables.
  * @returns True if the app answered as expected: 2xx, or 4xx to a delivery with a fault.
  * @throws {UsageError} If the command line is wrong.
+ * @throws {Error} If the app does not answer, or another program listens where it would by default.
  */
 export async function runSend(
   args: readonly string[],
@@ -58,6 +60,10 @@ export async function runSend(
     return true;
   }
   const payload = await payloadOf(options);
+  if (options.isGuessed) {
+    requestOf(options, payload); // a mistake in the command line comes first
+    await tellApp(options.url, io);
+  }
   const answers: Answer[] = [];
   try {
     await sendAll(options, payload, (answer) => {
@@ -75,6 +81,23 @@ export async function runSend(
   }
   const wanted = options.bad === undefined ? 2 : 4;
   return answers.every(({ status }) => Math.floor(status / 100) === wanted);
+}
+
+/**
+ * Says which app listens at an address that the user has not given.
+ *
+ * @throws {Error} If it is another program: it would get a delivery that is signed with the app's secret.
+ */
+async function tellApp(url: string, { err }: Pick<CliWorld, "err">): Promise<void> {
+  const { host } = new URL(url);
+  const name = await nameOfApp(url);
+  if (name === undefined) {
+    throw new Error(
+      `Another program listens at ${host}: its /health names no app. Give the app's address with ` +
+        "--url, or its port in PORT",
+    );
+  }
+  err(`To ${quoted(name)} at ${host}`);
 }
 
 async function sendAll(

@@ -1,7 +1,10 @@
 import { html, raw } from "@hono/hono/html";
 import type { StoredEvent } from "../events/mod.ts";
+import { doAct, whyNot } from "./_acting.ts";
+import type { ActedEvents } from "./_act_lists.ts";
 import type { ActCount } from "./_act_steps.ts";
-import type { Act, ActPage } from "./_acts.ts";
+import type { Act } from "./_act_record.ts";
+import type { ActPage } from "./_acts.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { found } from "./_delivery_page.ts";
 import {
@@ -15,7 +18,6 @@ import {
   senderOf,
   shown,
   stateBadge,
-  stateName,
   time,
 } from "./_format.ts";
 import { ParameterError, redirect, Refusal } from "./_http.ts";
@@ -36,15 +38,14 @@ import {
   type Visit,
 } from "./_layout.ts";
 import {
-  actIdOf,
   type ActKind,
   type ActQuery,
   actQueryOf,
   askedAtOf,
   type DeliveryQuery,
   kindOf,
-  kindsFor,
   newActId,
+  numberOf,
   text,
 } from "./_query.ts";
 
@@ -68,62 +69,84 @@ export async function question({ data, parameters, context, isPoll }: Visit): Pr
 /** Answers an operator who has confirmed an act. */
 export async function act({ data, parameters: form, by }: Visit): Promise<Response> {
   const parameters = fieldsOf(form);
-  const [kind, id] = [kindOf(parameters), actIdOf(parameters)];
-  const eventId = text(parameters, "id");
-  if (eventId === undefined) {
-    const query = actQueryOf(parameters, kind);
-    await data.acts.all({ id, kind, query, by });
-    return redirect(link("progress", { id, of: numberIn(parameters) }));
+  const isPurge = kindOf(parameters) === "purge" && text(parameters, "id") === undefined;
+  if (isPurge && numberOf(parameters, "typed") !== numberOf(parameters, "of")) {
+    const why = "The number that was typed is not the number of events. Go back, and type it.";
+    throw new Refusal(400, "Nothing was purged", why);
   }
-  const done = await data.acts.one({ id, kind, eventId, by });
-  if (done.eventId !== eventId || done.kind !== kind) {
-    throw new ParameterError("'act' must be the act of the question");
-  }
-  if (done.changed === 0 && done.state === "finished") {
-    const { event } = await found(data, eventId);
-    const why = await whyNot(data, kind, event) ?? "Its state has changed meanwhile. Look again.";
-    throw new Refusal(409, "Nothing was changed", why);
-  }
-  const isThere = done.changed > 0 && kind !== "purge";
+  const { id, eventId, kind, changed } = await doAct(data, parameters, by);
+  const isThere = eventId !== undefined && changed > 0 && kind !== "purge";
   return redirect(isThere ? link("delivery", { id: eventId }) : link("progress", { id }));
 }
 
 /** Stops an act, and leads back to its page. */
 export async function stop({ data, parameters, by }: Visit): Promise<Response> {
-  const { id } = await foundAct(data, parameters);
+  const { id } = await readAct(data, parameters);
   await data.acts.end(id, by);
+  return redirect(link("progress", { id }));
+}
+
+/** Resumes an act, and leads back to its page. */
+export async function resume({ data, parameters, by }: Visit): Promise<Response> {
+  const { id } = await readAct(data, parameters);
+  await data.acts.resume(id, by);
   return redirect(link("progress", { id }));
 }
 
 /** Answers with the page of one act. */
 export async function progress({ data, parameters, context }: Visit): Promise<Page> {
-  const act = await foundAct(data, parameters);
-  const body = progressPage(act, numberIn(parameters), isOperator(context));
+  const act = await readAct(data, parameters);
+  const body = progressPage(act, isOperator(context));
   return { title: "Act", at: "acts", body, isLive: act.state === "running" };
 }
 
 /** Answers with a page of acts: of the latest, or of those behind a cursor. */
 export async function acts({ data, parameters }: Visit): Promise<Page> {
   const cursor = text(parameters, "cursor");
-  if (cursor !== undefined && askedAtOf(cursor) === undefined) {
-    throw new ParameterError("'cursor' is none of this list");
-  }
-  const body = actsPage(await data.acts.list(cursor), cursor);
+  const body = actsPage(await readActs(data, parameters), cursor);
   return { title: "Acts", at: "acts", body, isLive: cursor === undefined };
 }
 
-async function foundAct({ acts }: ConsoleData, parameters: URLSearchParams): Promise<Act> {
-  const act = await acts.get(text(parameters, "id") ?? "");
-  if (act) return act;
+/** Answers with the events that an act has changed, and how they stand now. */
+export async function changed({ data, parameters }: Visit): Promise<Page> {
+  const body = changedPage(await readChanged(data, parameters));
+  return { title: "Events of an act", at: "acts", body, isLive: true };
+}
+
+/** Reads a page of acts: the latest, or those behind a cursor. */
+export async function readActs({ acts }: ConsoleData, parameters: URLSearchParams) {
+  const cursor = text(parameters, "cursor");
+  if (cursor !== undefined && askedAtOf(cursor) === undefined) {
+    throw new ParameterError("'cursor' is none of this list");
+  }
+  return await acts.list(cursor);
+}
+
+/**
+ * Reads an act.
+ *
+ * @throws {Refusal} If there is none of this id.
+ */
+export async function readAct({ acts }: ConsoleData, parameters: URLSearchParams): Promise<Act> {
+  return await acts.get(text(parameters, "id") ?? "") ?? noSuchAct();
+}
+
+/**
+ * Reads a part of the events that an act has changed.
+ *
+ * @throws {Refusal} If there is no act of this id.
+ */
+export async function readChanged(
+  { acts }: ConsoleData,
+  parameters: URLSearchParams,
+): Promise<ActedEvents> {
+  const part = Math.max(1, numberOf(parameters, "part") ?? 1);
+  return await acts.changed(text(parameters, "id") ?? "", part) ?? noSuchAct();
+}
+
+function noSuchAct(): never {
   throw new Refusal(404, "No such act", "No act with this id is kept.");
 }
-
-/** Reads the number of events that were counted before an act. */
-function numberIn(parameters: URLSearchParams): number | undefined {
-  const of = parameters.get("of") ?? "";
-  return /^\d{1,9}$/.test(of) ? Number(of) : undefined;
-}
-
 /** Makes a field that {@linkcode fieldsOf} reads: browsers would send a line break as two characters. */
 function hidden([name, value]: readonly [string, unknown]): Html | undefined {
   if (value === undefined) return undefined;
@@ -165,30 +188,6 @@ const CONSEQUENCES: Readonly<Record<ActKind | "goOn", readonly [string, string]>
   ],
 };
 
-/** Finds why an act on an event would change nothing; undefined if it would change it. */
-async function whyNot(
-  data: ConsoleData,
-  kind: ActKind,
-  event: StoredEvent,
-): Promise<string | undefined> {
-  const { state } = event;
-  if (!kindsFor(state).includes(kind)) {
-    if (state === "unreadable") return "This version cannot read its record. It can be purged.";
-    if (kind === "cancel") return "It has ended, so there is nothing to cancel.";
-    return kind === "purge"
-      ? "It has not ended. Cancel it first, or wait until it has ended."
-      : "It has not ended, so it is handled without a replay.";
-  }
-  const record = recordOf(event);
-  const needsPayload = record && kind === "replay" && state === "done";
-  if (needsPayload && await data.payload(record) === null) {
-    return "Its payload is not kept, so it cannot be handled again.";
-  }
-  return state === "running" && record?.cancelRequestedAt !== undefined
-    ? "It has been cancelled before. Its handler has been told to stop, and has not ended yet."
-    : undefined;
-}
-
 function questionOfOne(
   kind: ActKind,
   event: StoredEvent,
@@ -202,7 +201,7 @@ function questionOfOne(
   const events = eventsIn(event);
   const ofBatch = kind !== "cancel" || events < 2 ? "" : ` It is the first of ${number(events)} ` +
     "events that are handled together: all of them that are open are cancelled.";
-  const back = a(link("delivery", { id }), "Back", "button");
+  const back = (label: string) => a(link("delivery", { id }), label, "button");
   const known = facts([
     ["type", record && nameOf(record)],
     ["repository or chat", record && placeOf(record)],
@@ -212,8 +211,13 @@ function questionOfOne(
     ["id", shown(id, 1_000), ".mono.wrap"],
   ]);
   const title = `${KIND_NAMES[kind]} this event`;
-  if (why !== undefined) return html`${noted(title, known, why)}${tag("p.row", back)}`;
-  const form = actForm({ kind, id, act: actId }, KIND_NAMES[kind], back);
+  if (why !== undefined) return html`${noted(title, known, why)}${tag("p.row", back("Back"))}`;
+  const fields = { kind, id, act: actId };
+  const form = actForm(
+    fields,
+    `${KIND_NAMES[kind]} event`,
+    back(kind === "replay" ? "Back" : "Keep it"),
+  );
   return html`${noted(`${title}?`, known, `${consequence}${ofBatch}`)}${form}`;
 }
 
@@ -228,11 +232,12 @@ function actForm(
   fields: { readonly kind: ActKind } & Readonly<Record<string, unknown>>,
   label: string,
   back: Html,
+  typed?: Html,
 ): Html {
   const button = tag(`button.${fields.kind === "replay" ? "go" : "danger"}`, label);
   return html`<form class="row" method="post" action="act">${
     Object.entries(fields).map(hidden)
-  }${button}${back}</form>`;
+  }${typed}${button}${back}</form>`;
 }
 
 function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html {
@@ -255,7 +260,7 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
       tag("div.note", choice(query)),
       raw(`<progress aria-label="Counting"></progress>`),
       html`<p role="status">${[...progress, text].join(" ")}</p>`,
-      tag("p.row", again, back("Cancel")),
+      tag("p.row", again, back("Stop counting")),
     );
   }
   if (count === 0) {
@@ -271,14 +276,30 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
     : ", and so is what has ended since.";
   const text = `${consequence} What has come since this was asked is left alone${others}`;
   const fields = { kind, act: newActId(askedAt), ...query, of: count };
-  const form = actForm(fields, `${name} ${what}`, back("Back"));
+  const keep = back(kind === "replay" ? "Back" : "Keep them");
+  const form = actForm(
+    fields,
+    `${name} ${what}`,
+    keep,
+    kind === "purge" ? typedField(count) : undefined,
+  );
   return live("end", noted(`${name} ${what}?`, choice(query), text, ...leftAlone), form);
+}
+
+/** Makes the field in which the number of events is typed, which browsers check before they send it. */
+function typedField(count: number): Html {
+  const pattern = number(count).replaceAll(",", "[,. ]?");
+  return html`
+    <label for="typed">Type ${number(count)} to delete them for good</label>
+    <input id="typed" name="typed" required inputmode="numeric" autocomplete="off" size="10"
+      pattern="${pattern}" title="${number(count)}">
+  `;
 }
 
 const LABELS: Readonly<Record<keyof DeliveryQuery, string>> = {
   ...{ state: "state", type: "type", source: "source", place: "repository or chat" },
-  ...{ group: "ordering key", from: "received from", before: "received before" },
-  problem: "problem",
+  ...{ group: "ordering key", problem: "problem", q: "text", name: "name" },
+  ...{ from: "received from", before: "received before" },
 };
 
 /** Shows a choice of deliveries. */
@@ -287,24 +308,21 @@ const choice = (query: ActQuery): Html => facts(conditionsOf(query, 300));
 /** Lists the conditions of a choice with their names, as they are shown. */
 function conditionsOf(query: ActQuery, max: number): [string, Html | string | undefined][] {
   return (Object.keys(LABELS) as (keyof DeliveryQuery)[]).map((name) => {
-    const value = name === "state" ? stateName(query.state) : query[name];
+    const { [name]: value } = query;
     return [LABELS[name], typeof value === "number" ? time(value) : value && shown(value, max)];
   });
 }
 
-function progressPage(act: Act, of: number | undefined, canStop: boolean): Html {
-  const { id, kind, seen, notKept, state, eventId, error, query } = act;
+function progressPage(act: Act, canAct: boolean): Html {
+  const { id, kind, seen, notKept, state, eventId, error, query, of, lists, resumedBy } = act;
   const isRunning = state === "running";
   const isBad = state === "failed" || state === "interrupted";
   const done = of === undefined ? "" : `max="${of}" value="${Math.min(seen - notKept, of)}"`;
   const badge = tag(`span.badge${isBad ? ".bad" : ""}${isRunning ? ".live" : ""}`, state);
-  const stop = isRunning && canStop && eventId === undefined &&
-    html`<form class="row" method="post" action="stop">${
-      hidden(["id", id])
-    }<button class="danger">Stop</button></form>`;
   const known = facts([
     ["by", shown(act.by)],
     ["at", time(act.at)],
+    ["resumed by", resumedBy && shown(resumedBy)],
     ["event", eventId !== undefined && eventOf(act, 300)],
   ]);
   const body = live(
@@ -312,12 +330,26 @@ function progressPage(act: Act, of: number | undefined, canStop: boolean): Html 
     tag("div.head", tag("h1", KIND_NAMES[kind]), badge),
     isRunning && html`<progress aria-label="Progress" ${raw(done)}></progress>`,
     html`<p role="status">${resultOf(act)}</p>`,
-    stop,
+    canAct && eventId === undefined && turn(act),
     error !== undefined && note("alert", true, tag("p", shown(error, 500))),
     known,
+    lists !== undefined &&
+      tag("p", a(link("changed", { id }), "Its events, and how they stand now")),
     query && [tag("h2", "Choice"), choice(query)],
   );
   return html`${body}${tag("p.more", a("acts", "All acts"), " ", a("deliveries", "Deliveries"))}`;
+}
+
+/** Makes the button that stops an act on many, or goes on with it; nothing for one that is finished. */
+function turn({ id, state }: Act): Html | undefined {
+  if (state === "finished") return undefined;
+  const [action, style, label] = state === "running"
+    ? ["stop", "danger", "Stop"]
+    : ["resume", "go", "Resume"];
+  return html`
+    <form class="row" method="post"
+      action="${action}">${hidden(["id", id])}<button class="${style}">${label}</button></form>
+  `;
 }
 
 /** Links to the event of an act, unless that is purged. */
@@ -338,7 +370,7 @@ const DONE_TO_ONE: Readonly<Record<ActKind, string>> = {
 
 /** Says what has become of an act. */
 function resultOf(act: Act): string {
-  const { kind, eventId, changed, batch, underway, seen, notKept, state } = act;
+  const { kind, eventId, changed, batch, underway, seen, notKept, state, of } = act;
   if (eventId !== undefined && state === "finished" && changed > 0) {
     const others = ` It is the first of ${
       number(batch)
@@ -346,25 +378,67 @@ function resultOf(act: Act): string {
     return `${DONE_TO_ONE[kind]}${batch > 0 ? others : ""}`;
   }
   const isOpenEnded = underway > 0 && state !== "running";
-  const others = Math.max(0, seen - changed - notKept);
+  const count = of === undefined ? number(changed) : `${number(changed)} of ${number(of)}`;
+  const far = `${isOpenEnded ? "at least " : ""}${count}`;
+  const others = Math.max(0, (of ?? seen - notKept) - changed);
   const ends: Readonly<Record<Act["state"], readonly (string | false)[]>> = {
-    running: [],
+    running: [`${far} changed.`],
     finished: [
+      `${far} changed.`,
       notKept > 0 &&
       `${number(notKept)} cannot be replayed: they are done, and their payloads are not kept.`,
       others > 0 && `${number(others)} had changed by then, so the act did not fit any more.`,
       seen === 0 && "Nothing that the question was about was left.",
     ],
-    interrupted: ["Its process stopped before the act was finished. For the rest, act again."],
-    stopped: [`Stopped by ${shown(act.stoppedBy ?? "somebody")}. For the rest, act again.`],
-    failed: ["It stopped at an error. For the rest, act again."],
+    interrupted: [`Stopped after ${far}: its process ended.`],
+    stopped: [`Stopped after ${far} by ${shown(act.stoppedBy ?? "somebody")}.`],
+    failed: [`Stopped after ${far} at an error.`],
   };
   return [
-    `${isOpenEnded ? "At least " : ""}${number(changed)} changed, ${number(seen)} read.`,
+    ...ends[state],
     isOpenEnded &&
     `Up to ${number(underway)} more were being changed when it ended, and may be changed.`,
-    ...ends[state],
   ].filter((text) => text !== false).join(" ");
+}
+
+/** Words for what an act has done to each of many events. */
+const DONE_TO_EACH: Readonly<Record<ActKind, string>> = {
+  ...{ replay: "put back", cancel: "cancelled", purge: "deleted" },
+};
+
+function changedPage({ act, events, part, parts, isCut }: ActedEvents): Html {
+  const { id, kind } = act;
+  const fates = {
+    ...{ changed: DONE_TO_EACH[kind], underway: "under way" },
+    left: "left: it had changed before",
+  };
+  const rows = events.map(({ id, fate, event }) => {
+    const record = event && recordOf(event);
+    const name = record ? nameOf(record) : event ? "of another version" : "gone";
+    return [
+      td(event ? a(link("delivery", { id }), name) : name),
+      td(fates[fate]),
+      td(event ? stateBadge(event.state) : "deleted"),
+      td(record && placeOf(record), "wrap"),
+      td(shown(id, 90), "mono dim id off"),
+    ];
+  });
+  const columns = { event: "", "the act": "", "state now": "", from: "", id: "id" };
+  const to = (other: number, label: string) => a(link("changed", { id, part: other }), label);
+  return live(
+    "rest",
+    tag("div.head", tag("h1", `${KIND_NAMES[kind]}: its events`)),
+    tag("p", resultOf(act)),
+    table("Events", columns, rows, { style: "list", empty: "None yet." }),
+    isCut && tag("p.dim", "The act has changed more than are listed."),
+    tag(
+      "p.more",
+      parts > 1 && tag("span", `Part ${number(part)} of ${number(parts)}`),
+      part > 1 && to(part - 1, "Before"),
+      part < parts && to(part + 1, "Next"),
+      a(link("progress", { id }), "The act"),
+    ),
+  );
 }
 
 function actsPage({ acts, cursor: next }: ActPage, cursor: string | undefined): Html {
@@ -374,7 +448,7 @@ function actsPage({ acts, cursor: next }: ActPage, cursor: string | undefined): 
   const title = tag("h1", "Acts");
   const older = next !== undefined && a(link("acts", { cursor: next }), "Older");
   if (acts.length > 0) {
-    const list = table("Acts", columns, acts.map(cellsOf), { style: "list" });
+    const list = table("Acts", columns, acts.map(cellsOf), { style: "list acts" });
     const more = (latest || older) && tag("p.more", latest, " ", older);
     return html`${live(pace, tag("div.head", title), list)}${more}`;
   }
@@ -387,13 +461,19 @@ function actsPage({ acts, cursor: next }: ActPage, cursor: string | undefined): 
   return live(pace, title, tag("div.empty", tag("h2", "Nobody has acted yet"), tag("p", how)));
 }
 
+/** Names the state of an act, with how far it has come if it has stopped. */
+function stoppedAt({ state, changed, of }: Act): Content {
+  const isOver = state === "running" || state === "finished" || of === undefined;
+  return [state, !isOver && dim(` after ${number(changed)} of ${number(of)}`)];
+}
+
 function cellsOf(act: Act): Html[] {
-  const { id, kind, state, at, eventId, query, by, changed, batch } = act;
+  const { id, kind, at, eventId, query, by, changed, batch } = act;
   const conditions = query ? conditionsOf(query, 60).filter(([, value]) => value) : [];
   const matches = conditions.map(([label, value], i) => [i > 0 && ", ", dim(label), " ", value]);
   return [
     td(a(link("progress", { id }), KIND_NAMES[kind])),
-    td(state),
+    td(stoppedAt(act)),
     td(time(at, "short")),
     td(eventId === undefined ? ["all that match: ", matches] : eventOf(act, 90), "wrap"),
     td(shown(by), "off"),

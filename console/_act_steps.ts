@@ -97,6 +97,9 @@ const FORGOTTEN_MS = 10_000;
 /** Most counts at the same time. */
 const MAX_COUNTS = 4;
 
+/** Most events of a count whose ids are told. */
+const NAMED = 20;
+
 /** Number of events that an act would change: the exact one, or how far the count has come. */
 export interface ActCount {
   /** Number of events. */
@@ -107,6 +110,8 @@ export interface ActCount {
   readonly askedAt: number;
   /** Number of further events that match and cannot be replayed, since their payloads are not kept. */
   readonly notKept: number;
+  /** Ids of the first events, at most 20. */
+  readonly first: readonly string[];
 }
 
 /** Count under way. */
@@ -154,7 +159,13 @@ export class ActCounts {
 
   #begin(kind: ActKind, query: ActQuery): Counting {
     const { promise: ended, resolve } = Promise.withResolvers<void>();
-    const progress = { count: 0, isMore: true, askedAt: Date.now(), notKept: 0 };
+    const progress: ActCount = {
+      count: 0,
+      isMore: true,
+      askedAt: Date.now(),
+      notKept: 0,
+      first: [],
+    };
     const counting: Counting = { ending: new AbortController(), ended, progress };
     this.#count(counting, kind, query).catch((error) => counting.error = error).then(() =>
       resolve()
@@ -168,7 +179,8 @@ export class ActCounts {
     for await (const { filter, notKept } of stepsOf(this.#store, question, signal, COUNT_PACE)) {
       const { progress } = counting;
       const count = progress.count + filter.ids.length;
-      counting.progress = { ...progress, count, notKept: progress.notKept + notKept };
+      const first = [...progress.first, ...filter.ids.slice(0, NAMED)].slice(0, NAMED);
+      counting.progress = { ...progress, count, first, notKept: progress.notKept + notKept };
     }
     if (!signal.aborted) counting.progress = { ...counting.progress, isMore: false };
   }

@@ -1,15 +1,16 @@
 import { type LogSink, reasonOf, writeLog } from "../core/mod.ts";
-import { isCount, isOneOf, isText, isTime, orNone, shape } from "../core/shape.ts";
-import { STORED_STATES } from "../events/store/event_record.ts";
-import type { EventFilter, EventStore, StoredEvent } from "../events/store/mod.ts";
+import { isCount, isOneOf, isText, shape } from "../core/shape.ts";
+import type { BulkResult, EventFilter, EventStore, StoredEvent } from "../events/store/mod.ts";
 import type {
   ConsoleRecordKey,
   ConsoleRecords,
   NewConsoleRecord,
 } from "../events/store/own_cells.ts";
+import { type ActedEvents, ActLists } from "./_act_lists.ts";
+import { type Act, actOf, actRecord, keyOf } from "./_act_record.ts";
 import { stepsOf } from "./_act_steps.ts";
 import { aboutOf, eventsIn, recordOf } from "./_format.ts";
-import { type ActKind, type ActQuery, askedAtOf, KINDS, kindsFor } from "./_query.ts";
+import { type ActKind, type ActQuery, askedAtOf, kindsFor } from "./_query.ts";
 import { findEvent } from "./_search.ts";
 
 /** Most records, and the number of acts after which those beyond are deleted. */
@@ -19,57 +20,14 @@ const TRIM_EACH = 100;
 /** Most acts of a page. */
 const SHOWN = 50;
 
-/** Time for which a record is kept, and the wish to stop an act. */
-const KEPT_MS = 90 * 86_400_000;
+/** Time for which the wish to stop an act is kept. */
 const STOP_KEPT_MS = 86_400_000;
 
 /** Longest time between two signs of life of an act that runs. */
 const ALIVE_MS = 1_000;
 
-/** Time without a sign of life after which an act counts as interrupted. */
-const INTERRUPTED_MS = 10_000;
-
-const ACT_STATES = ["running", "finished", "failed", "interrupted", "stopped"] as const;
-
-/** Kept record of an act: who did what, when, and to how many. */
-export interface Act {
-  /** Id, which begins with the time of the question that was asked before. */
-  readonly id: string;
-  /** Kind. */
-  readonly kind: ActKind;
-  /** Time at which it began, milliseconds since the epoch. */
-  readonly at: number;
-  /** Session and address of who did it, for people: `operator 3f2a from 203.0.113.7`. */
-  readonly by: string;
-  /** Event that it was done to; undefined for all that match. */
-  readonly eventId?: string | undefined;
-  /** Type of that event, and the repository or chat that it belongs to, for people. */
-  readonly about?: string | undefined;
-  /** Choice of events, of an act on many. */
-  readonly query?: ActQuery | undefined;
-  /** Number of events changed so far. */
-  readonly changed: number;
-  /** Number of events in the batch that was cancelled with its first event; 0 without a batch. */
-  readonly batch: number;
-  /**
-   * Number of further events that are being changed. Of an act that failed or was interrupted, they may be
-   * changed or not.
-   */
-  readonly underway: number;
-  /** Number of events that cannot be replayed, since they are done and their payloads are not kept. */
-  readonly notKept: number;
-  /** Number of events read so far: those that the question was about. */
-  readonly seen: number;
-  /** State: an act whose process has died is `interrupted`. */
-  readonly state: typeof ACT_STATES[number];
-  /** Session and address of who stopped it. */
-  readonly stoppedBy?: string | undefined;
-  /** Error, if it failed. */
-  readonly error?: string | undefined;
-}
-
 /** Question that an act answers: its id, its kind, who answers, and an event or a choice of events. */
-type Question = Pick<Act, "id" | "kind" | "by" | "eventId" | "query">;
+type Question = Pick<Act, "id" | "kind" | "by" | "eventId" | "query" | "of">;
 
 /** Page of acts, the newest first. */
 export interface ActPage {
@@ -91,10 +49,12 @@ export interface ActParts {
  * known, and who did it. An act on one event that changed nothing is only in the log.
  *
  * An act on many goes through the events that it was asked about, the oldest first, in steps. It holds one
- * step in memory. Each event is changed only if it still matches.
+ * step in memory. Each event is changed only if it still matches. To resume it is to ask the same question again: what
+ * it has changed does not match any more.
  */
 export class Acts {
   readonly #parts: ActParts;
+  readonly #lists: ActLists;
   readonly #ending = new AbortController();
   readonly #running = new Map<string, ActProgress>();
   readonly #ends = new Set<Promise<void>>();
@@ -102,6 +62,7 @@ export class Acts {
 
   constructor(parts: ActParts) {
     this.#parts = parts;
+    this.#lists = new ActLists(parts.store);
   }
 
   /**
@@ -132,13 +93,61 @@ export class Acts {
     if (!progress) return await this.#again(begun);
     const { id: actId, kind, query, by } = begun;
     writeLog(this.#parts.log, "info", "console act", { kind, actId, query, by });
-    const run = this.#run(progress, () => this.#changeAll(progress, question));
-    this.#track(run.then((end) => this.#logEnd(end)));
+    this.#goThrough(progress, question);
     return begun;
+  }
+
+  /**
+   * Resumes an act on many that has ended before its last event: the same question is asked again. Of several who do
+   * at the same time, one does. An act that has not ended, or is finished, stays as it is.
+   */
+  async resume(id: string, by: string): Promise<void> {
+    const { records, log } = this.#parts;
+    const key = keyOf("act", id);
+    const own = this.#running.get(id);
+    if (!key || own?.act.state === "running") return;
+    // Its end may not be written yet.
+    await own?.ended;
+    const { value, version } = await records.readVersion(key);
+    const stored = actOf(value, key);
+    if (!stored?.query || !RESUMED.includes(stored.state)) return;
+    const { act: { stoppedBy: _by, error: _error, ...act }, lists } = await this.#lists.settled(
+      stored,
+    );
+    const { changed, kind, query, resumed = 0 } = act;
+    const none = { underway: 0, notKept: 0, seen: changed };
+    const again = { ...act, ...none, resumed: resumed + 1, resumedBy: by };
+    const progress = new ActProgress(records, { ...again, state: "running" }, version);
+    if (!await progress.begin(lists)) return;
+    writeLog(log, "info", "console act resumed", { kind, actId: id, by });
+    this.#running.set(id, progress);
+    this.#goThrough(progress, { ...again, query: query! });
   }
 
   /** Reads an act, with its progress; null if there is none. */
   async get(id: string): Promise<Act | null> {
+    const act = await this.#read(id);
+    return act && await this.#asItIs(act);
+  }
+
+  /** Finds how far an act has come that did not end its last step. */
+  async #asItIs(act: Act): Promise<Act> {
+    return act.state === "running" ? act : (await this.#lists.settled(act)).act;
+  }
+
+  /**
+   * Reads a part of the events that an act on many has changed, and how they stand now; null if there is no such act.
+   *
+   * @param id The id of the act.
+   * @param part The number of the part, from 1.
+   */
+  async changed(id: string, part: number): Promise<ActedEvents | null> {
+    const act = await this.#read(id);
+    return act && await this.#lists.part(act, act.state !== "running", part);
+  }
+
+  /** Reads an act as it is recorded. */
+  async #read(id: string): Promise<Act | null> {
     const key = keyOf("act", id);
     if (!key) return null;
     return this.#running.get(id)?.act ?? actOf(await this.#parts.records.read(key), key);
@@ -153,7 +162,7 @@ export class Acts {
       for await (const { value, ...key } of this.#parts.records.last("act", SHOWN + 1, before)) {
         const act = actOf(value, key);
         if (act && acts.length === SHOWN) return { acts, cursor: acts.at(-1)!.id };
-        if (act) acts.push(this.#running.get(act.id)?.act ?? act);
+        if (act) acts.push(await this.#asItIs(this.#running.get(act.id)?.act ?? act));
         before = key;
         isMore = true;
       }
@@ -163,10 +172,10 @@ export class Acts {
 
   /** Stops an act on many: at once if it runs in this process, and otherwise at its next step. */
   async end(id: string, by: string): Promise<void> {
-    const act = await this.get(id);
+    const act = await this.#read(id);
     if (act?.state !== "running" || act.eventId !== undefined) return;
-    const value = { v: 1, by };
-    await this.#parts.records.create({ ...keyOf("stop", id)!, value, forMs: STOP_KEPT_MS });
+    const value = { v: 1, by, resumed: act.resumed ?? 0 };
+    await this.#parts.records.write([{ ...keyOf("stop", id)!, value, forMs: STOP_KEPT_MS }]);
     writeLog(this.#parts.log, "info", "console act stopped", { kind: act.kind, actId: id, by });
     this.#running.get(id)?.stop.abort();
   }
@@ -191,12 +200,18 @@ export class Acts {
 
   /** Writes the first record of an act; undefined if it has one already. */
   async #start(act: Act): Promise<ActProgress | undefined> {
-    const { records } = this.#parts;
-    if (!await records.create(actRecord(act))) return undefined;
-    const progress = new ActProgress(records, act);
+    const progress = new ActProgress(this.#parts.records, act, null);
+    if (!await progress.begin()) return undefined;
     this.#running.set(act.id, progress);
     if (this.#begun++ % TRIM_EACH === 0) this.#track(this.#trim());
     return progress;
+  }
+
+  /** Runs an act on many. */
+  #goThrough(progress: ActProgress, question: Question & { readonly query: ActQuery }): void {
+    const run = this.#run(progress, () => this.#changeAll(progress, question));
+    progress.ended = run;
+    this.#track(run.then((end) => this.#logEnd(end)));
   }
 
   /** Reads the act that has begun under an id. Somebody has sent its form again, and the log names them. */
@@ -215,21 +230,24 @@ export class Acts {
       await progress.during(change);
       const isCut = progress.act.eventId === undefined && this.#ending.signal.aborted;
       if (progress.act.state === "running") {
-        progress.note({ state: isCut ? "interrupted" : "finished" });
+        progress.note({ state: isCut || progress.isLost ? "interrupted" : "finished" });
       }
     } catch (error) {
-      progress.note({ state: "failed", error: reasonOf(error) });
+      if (progress.isLost) progress.note({ state: "interrupted" });
+      else progress.note({ state: "failed", error: reasonOf(error) });
     }
     const { act } = progress;
     const isEmpty = act.eventId !== undefined && act.changed === 0 && act.state !== "failed";
     try {
+      if (progress.isLost) return act;
       if (isEmpty) await this.#parts.records.delete(keyOf("act", act.id)!);
       else await progress.write();
     } catch (error) {
       // The events are changed. Their record has no end, so it shows an interruption.
       writeLog(this.#parts.log, "error", "console act not recorded", { act, error });
+    } finally {
+      this.#running.delete(act.id);
     }
-    this.#running.delete(act.id);
     return act;
   }
 
@@ -255,7 +273,7 @@ export class Acts {
     // A cancellation is for the event in any open state: it may have been leased meanwhile.
     const filter = { ids: [id], ...(kind !== "cancel" && { state }) };
     const found = await this.#change(kind, filter);
-    const changed = kind === "cancel" && wasCancelled ? 0 : found;
+    const changed = kind === "cancel" && wasCancelled ? 0 : found.changed;
     const events = changed > 0 && kind === "cancel" ? eventsIn(event) : 1;
     progress.note({ changed, underway: 0, batch: events > 1 ? events : 0 });
   }
@@ -267,33 +285,44 @@ export class Acts {
     const { id, kind } = question;
     const { records } = this.#parts;
     const signal = AbortSignal.any([this.#ending.signal, progress.stop.signal]);
-    const stoppedBy = async () => byOf(await records.read(keyOf("stop", id)!));
+    const { of = Infinity, resumed = 0 } = progress.act;
+    const stoppedBy = async () => byOf(await records.read(keyOf("stop", id)!), resumed);
     for await (const step of stepsOf(this.#parts.store, question, signal)) {
       // Another instance may have been told.
       if (await stoppedBy() !== undefined) progress.stop.abort();
       if (signal.aborted) break;
       const { changed, seen, notKept } = progress.act;
       progress.note({ seen: seen + step.seen, notKept: notKept + step.notKept });
-      const { ids } = step.filter;
+      const ids = step.filter.ids.slice(0, Math.max(0, of - changed));
       if (ids.length === 0) continue;
-      // First: if the process dies, the record says how many may be changed besides.
-      await progress.write({ underway: ids.length });
+      const before = progress.act;
+      // First: if the process dies, the record says which ones may be changed besides.
+      await this.#list(progress, ids);
       if (signal.aborted) {
-        progress.note({ underway: 0 });
+        progress.note({ underway: 0, lists: before.lists ?? 0 });
         break;
       }
       const note = (more: number) =>
         progress.note({ changed: changed + more, underway: ids.length - more });
-      note(
-        await this.#change(kind, step.filter, {
-          signal,
-          onProgress: ({ changed }) => note(changed),
-        }),
-      );
-      await progress.write({ underway: 0 });
+      const { changed: made, left } = await this.#change(kind, { ...step.filter, ids }, {
+        signal,
+        onProgress: ({ changed }) => note(changed),
+      });
+      note(made);
+      const lists = left.length > 0 ? this.#lists.of(before, ids, left) : [];
+      await progress.write({ underway: 0 }, lists);
     }
     const by = progress.stop.signal.aborted && !this.#ending.signal.aborted && await stoppedBy();
     if (by) progress.note({ state: "stopped", stoppedBy: by });
+  }
+
+  /** Lists the events of a step in the record of their act. */
+  async #list(progress: ActProgress, ids: readonly string[]): Promise<void> {
+    const { lists = 0 } = progress.act;
+    // Once a list is left out, all are: those that are kept have no hole.
+    const made = progress.act.isCut ? [] : this.#lists.of(progress.act, ids);
+    const noted = { underway: ids.length, lists: lists + made.length };
+    await progress.write({ ...noted, ...(made.length === 0 && { isCut: true }) }, made);
   }
 
   /** Changes the events of a filter, as far as they match it. */
@@ -301,11 +330,11 @@ export class Acts {
     kind: ActKind,
     filter: EventFilter,
     options: Parameters<EventStore["purge"]>[1] = {},
-  ): Promise<number> {
+  ): Promise<BulkResult> {
     const { store } = this.#parts;
-    if (kind === "replay") return (await store.replayAll(filter, options)).changed;
-    if (kind === "cancel") return (await store.cancelAll(filter, options)).changed;
-    return (await store.purge(filter, options)).changed;
+    if (kind === "replay") return await store.replayAll(filter, options);
+    if (kind === "cancel") return await store.cancelAll(filter, options);
+    return await store.purge(filter, options);
   }
 
   /**
@@ -330,18 +359,43 @@ export class Acts {
   }
 }
 
-/** Progress of an act that runs, and its record. Writings of the record come one after the other. */
+/**
+ * Progress of an act that runs, and its record. Writings of the record come one after the other. Each must find the
+ * record as the one before has left it: if somebody has resumed the act meanwhile, because its process was silent for
+ * too long, this progress is lost, and changes nothing more.
+ */
 class ActProgress {
   /** Stops an act on many. */
   readonly stop = new AbortController();
+  /** Resolves once the end of an act on many is recorded. */
+  ended: Promise<unknown> | undefined;
   readonly #records: ConsoleRecords;
   #act: Act;
+  #version: string | null;
+  #isLost = false;
   #written: Promise<void> = Promise.resolve();
   #isWriting = false;
 
-  constructor(records: ConsoleRecords, act: Act) {
+  /**
+   * @param records The records.
+   * @param act The act.
+   * @param version The version of its record; null if it has none yet.
+   */
+  constructor(records: ConsoleRecords, act: Act, version: string | null) {
     this.#records = records;
     this.#act = act;
+    this.#version = version;
+  }
+
+  /** Writes the first record, with others; false if somebody else has begun or resumed the act. */
+  async begin(others: readonly NewConsoleRecord[] = []): Promise<boolean> {
+    this.#version = await this.#records.replace(actRecord(this.#act), this.#version, others);
+    return this.#version !== null;
+  }
+
+  /** True once somebody else has resumed the act. */
+  get isLost(): boolean {
+    return this.#isLost;
   }
 
   /** The act, as it is now. */
@@ -354,15 +408,36 @@ class ActProgress {
     this.#act = { ...this.#act, ...progress };
   }
 
-  /** Notes progress, and records it. */
-  async write(progress: Partial<Act> = {}): Promise<void> {
+  /** Notes progress, and records it, together with others. */
+  async write(
+    progress: Partial<Act> = {},
+    others: readonly NewConsoleRecord[] = [],
+  ): Promise<void> {
     this.note(progress);
     const writing = this.#written.then(async () => {
       this.#isWriting = true;
-      await this.#records.write([actRecord(this.#act)]);
+      await this.#put(others);
     }).finally(() => this.#isWriting = false);
     this.#written = writing.catch(() => {});
     await writing;
+  }
+
+  async #put(others: readonly NewConsoleRecord[]): Promise<void> {
+    const version = await this.#records.replace(actRecord(this.#act), this.#version, others);
+    this.#version = version ?? await this.#putAgain(others);
+  }
+
+  /** Writes the record again, if the other one that was found is its own: its commit seemed to have failed. */
+  async #putAgain(others: readonly NewConsoleRecord[]): Promise<string> {
+    const key = keyOf("act", this.#act.id)!;
+    const { value, version } = await this.#records.readVersion(key);
+    const isOwn = actOf(value, key)?.resumed === this.#act.resumed && version !== null;
+    const written = isOwn &&
+      await this.#records.replace(actRecord(this.#act), version, others);
+    if (written) return written;
+    this.#isLost = true;
+    this.stop.abort();
+    throw new Error("Somebody else has resumed the act");
   }
 
   /** Runs something, and gives signs of life meanwhile. */
@@ -380,6 +455,9 @@ class ActProgress {
   }
 }
 
+/** States that an act on many can be resumed from. */
+const RESUMED: readonly string[] = ["failed", "interrupted", "stopped"] satisfies Act["state"][];
+
 function begin(question: Question): Act {
   const none = { changed: 0, batch: 0, underway: 0, notKept: 0, seen: 0 };
   return { ...question, at: Date.now(), ...none, state: "running" };
@@ -390,47 +468,11 @@ function hasChangedSince(event: StoredEvent, askedAt: number): boolean {
   return event.receivedAt > askedAt || (recordOf(event)?.settledAt ?? 0) > askedAt;
 }
 
-const isQuery = shape({
-  state: isOneOf(STORED_STATES),
-  ...{ type: orNone(isText), source: orNone(isText), place: orNone(isText), group: orNone(isText) },
-  ...{ from: orNone(isTime), before: orNone(isTime) },
-});
+const isStopShape = shape({ v: isOneOf([1]), by: isText, resumed: isCount });
 
-const isActShape = shape({
-  v: isOneOf([1]),
-  id: isText,
-  kind: isOneOf(KINDS),
-  ...{ at: isTime, aliveAt: isTime, by: isText },
-  ...{ eventId: orNone(isText), about: orNone(isText), query: orNone(isQuery) },
-  ...{ changed: isCount, batch: isCount, underway: isCount, notKept: isCount, seen: isCount },
-  state: isOneOf(ACT_STATES),
-  ...{ stoppedBy: orNone(isText), error: orNone(isText) },
-});
-
-const isStopShape = shape({ v: isOneOf([1]), by: isText });
-
-/** Finds the place of an act, or of the wish to stop it, by the id of the act; undefined if it is none. */
-function keyOf(kind: "act" | "stop", id: string): ConsoleRecordKey | undefined {
-  const number = askedAtOf(id);
-  return number === undefined ? undefined : { kind, number, id };
-}
-
-/** Makes the record of an act that is alive. */
-function actRecord(act: Act): NewConsoleRecord {
-  const value = { v: 1, ...act, aliveAt: Date.now() };
-  return { ...keyOf("act", act.id)!, value, forMs: KEPT_MS };
-}
-
-/** Reads a record; null if it is of another version, or damaged. */
-function actOf(value: unknown, { id, number }: ConsoleRecordKey): Act | null {
-  if (!isActShape(value)) return null;
-  const { v: _, aliveAt, ...act } = value as Act & { readonly v: 1; readonly aliveAt: number };
-  if (act.id !== id || askedAtOf(id) !== number) return null;
-  const isSilent = Date.now() - aliveAt > INTERRUPTED_MS;
-  return act.state === "running" && isSilent ? { ...act, state: "interrupted" } : act;
-}
-
-/** Reads who wishes to stop an act; undefined if nobody does. */
-function byOf(value: unknown): string | undefined {
-  return isStopShape(value) ? (value as { readonly by: string }).by : undefined;
+/** Reads who wishes to stop an act, as it was resumed last; undefined if nobody does. */
+function byOf(value: unknown, resumed: number): string | undefined {
+  if (!isStopShape(value)) return undefined;
+  const stop = value as { readonly by: string; readonly resumed: number };
+  return stop.resumed === resumed ? stop.by : undefined;
 }

@@ -2,18 +2,24 @@ import { type Context, Hono } from "@hono/hono";
 import { type LogSink, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import { clientIp } from "../middleware/mod.ts";
-import { act, acts, progress, question, stop } from "./_act_pages.ts";
+import { act, acts, changed, progress, question, resume, stop } from "./_act_pages.ts";
+import { Api, type ApiForm } from "./_api_answers.ts";
+import { compressed } from "./_compression.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deliveries } from "./_deliveries_page.ts";
 import { delivery, payload } from "./_delivery_page.ts";
+import { exported } from "./_export.ts";
 import {
   assetResponse,
   Forms,
   type Front,
   isFromHere,
   pageResponse,
+  ParameterError,
+  PRIVATE,
   redirect,
   Refusal,
+  STORE_TIMEOUT_MS,
 } from "./_http.ts";
 import { limits } from "./_limits_page.ts";
 import {
@@ -24,6 +30,7 @@ import {
   type Page,
   type PageContext,
   type SendAnswers,
+  type Visit,
 } from "./_layout.ts";
 import { Login, REFRESHED, type Session, type Tokens } from "./_login.ts";
 import { overview } from "./_overview_page.ts";
@@ -54,15 +61,12 @@ export interface ConsoleAppOptions extends Tokens {
 /** Largest form of an act: a choice of deliveries takes most of it. */
 const MAX_ACT_BYTES = 16_384;
 
-/** Longest wait for the store. */
-const STORE_TIMEOUT_MS = 20_000;
-
 /** Creates the routes of a console. */
 export function consoleApp(options: ConsoleAppOptions): Hono {
   const { path } = options;
   const board = new Board(options);
   const app = new Hono();
-  const answer = (c: Context) => board.answer(c);
+  const answer = async (c: Context) => await compressed(c, await board.answer(c));
   return app.all(path, answer).all(`${path}/*`, answer);
 }
 
@@ -75,31 +79,40 @@ class Board {
   readonly #pages: ReadonlyMap<string, Answer>;
   readonly #forms: ReadonlyMap<string, Answer>;
   readonly #reader = new Forms();
+  readonly #api: Api;
 
   constructor(options: ConsoleAppOptions) {
     this.#options = options;
     const { sending } = options;
     const login = new Login(options, (...page) => this.#respond(undefined, ...page));
-    const visit = (name: string, answering: Answering, maxBytes?: number): [string, Answer] => [
-      name,
-      (c) => this.#visit(c, name, answering, maxBytes),
-    ];
+    const forms = new Map<string, ApiForm>();
+    const visit = (name: string, answering: Answering, maxBytes?: number): [string, Answer] => {
+      if (maxBytes !== undefined) forms.set(name, { answering, maxBytes });
+      return [name, (c) => this.#visit(c, name, answering, maxBytes)];
+    };
     this.#login = login;
+    this.#api = new Api({
+      ...options,
+      ...{ login, forms, visitOf: (...parts) => this.#visitOf(...parts) },
+    });
     this.#pages = new Map([
       ...[visit("", overview), visit("deliveries", deliveries), visit("delivery", delivery)],
       ...[visit("payload", payload), visit("acts", acts), visit("progress", progress)],
-      visit("limits", limits),
+      ...[visit("limits", limits), visit("export", exported), visit("changed", changed)],
       ...[visit("problems", problems), visit("problem", problem)],
       ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
     ]).set("login", (c) => login.show(c));
     this.#forms = new Map([
       ...[visit("act", act, MAX_ACT_BYTES), visit("stop", stop, MAX_ACT_BYTES)],
+      visit("resume", resume, MAX_ACT_BYTES),
       ...sending ? [visit("send", sending.form, sending.maxBytes)] : [],
     ]).set("login", (c) => login.answer(c)).set("logout", (c) => login.logout(c));
   }
 
   /** Answers a request, also one that fails. */
   async answer(c: Context): Promise<Response> {
+    const api = /^api(?:\/(.*?))?\/?$/.exec(this.#pageOf(c) ?? "");
+    if (api) return await this.#api.answer(c, api[1] ?? "");
     try {
       return await withDeadline(this.#route(c), STORE_TIMEOUT_MS);
     } catch (error) {
@@ -133,7 +146,7 @@ class Board {
     const isRead = method === "GET" || method === "HEAD";
     // All pages lie beside each other below the path, so their links work below any prefix.
     if (page === undefined) return redirect(`${this.#options.path.split("/").at(-1)}/`);
-    if (isRead && page.includes("/")) return redirect("../".repeat(page.split("/").length - 1));
+    if (isRead && page.includes("/")) return redirect(this.#pageAbove(c, page));
     const asset = isRead ? assetResponse(page) : undefined;
     if (asset) return asset;
     const [read, form] = [this.#pages.get(page), this.#forms.get(page)];
@@ -148,6 +161,15 @@ class Board {
     }
     if (!this.#login.sessionOf(c)) return this.#login.lead(c, page);
     throw new Refusal(404, "Not found", "There is no such page.");
+  }
+
+  /** Finds the page that an address below the pages means: the one with a slash behind it, or the first one. */
+  #pageAbove(c: Context, page: string): string {
+    const name = page.slice(0, -1);
+    if (page.endsWith("/") && this.#pages.has(name)) {
+      return `../${name}${new URL(c.req.url).search}`;
+    }
+    return "../".repeat(page.split("/").length - 1);
   }
 
   /** Checks that a page of the console has sent a form. */
@@ -181,14 +203,22 @@ class Board {
       const why = "Viewers look. Log in with an operator's token to act.";
       throw new Refusal(403, "Not allowed", why);
     }
-    const { data, trustedProxyHops } = this.#options;
-    const from = clientIp(c, { trustedProxyHops }) ?? "an unknown address";
-    const by = `${session.role} ${session.id.slice(0, 4)} from ${from}`;
     const parameters = isForm
       ? await this.#reader.read(c, maxBytes)
       : new URL(c.req.url).searchParams;
-    const answer = await answering({ data, context, parameters, isPoll, by });
+    const answer = await answering(this.#visitOf(c, session, parameters, isPoll));
     return answer instanceof Response ? answer : this.#respond(session, answer);
+  }
+
+  #visitOf(c: Context, session: Session, parameters: URLSearchParams, isPoll = false): Visit {
+    const { data, trustedProxyHops } = this.#options;
+    const context = { ...this.#contextOf(session), session };
+    if (context.hidesPayloads && parameters.has("q")) {
+      throw new ParameterError("'q' looks for what is hidden here: use 'name'");
+    }
+    const from = clientIp(c, { trustedProxyHops }) ?? "an unknown address";
+    const by = `${session.role} ${session.id.slice(0, 4)} from ${from}`;
+    return { data, context, parameters, isPoll, by };
   }
 
   #respond(
@@ -197,7 +227,9 @@ class Board {
     status?: number,
     headers?: Readonly<Record<string, string>>,
   ): Response {
-    return pageResponse(layout(this.#contextOf(session), page), status, headers);
+    const caching = page.isPrivate ? { "Cache-Control": PRIVATE } : {};
+    const html = layout(this.#contextOf(session), page);
+    return pageResponse(html, status, { ...caching, ...headers });
   }
 
   #contextOf(session: Session | undefined): PageContext {

@@ -1,5 +1,7 @@
 import type { LogSink } from "../core/mod.ts";
 import {
+  type BoundedCount,
+  type EventList,
   type EventRecord,
   type EventStore,
   type ListedLimit,
@@ -14,8 +16,10 @@ import { Acts } from "./_acts.ts";
 import { StateCounter, type StateCounts } from "./_counts.ts";
 import type { DeliveryQuery } from "./_query.ts";
 import {
+  countNewer,
   type DeliveryDetails,
   type DeliveryPage,
+  filterOf,
   readDetails,
   searchDeliveries,
 } from "./_search.ts";
@@ -73,9 +77,20 @@ export class ConsoleData {
     return { ...counted ?? { ...none, oldestDueAt: await this.#store.oldestDueAt() }, ...read };
   }
 
-  /** Searches deliveries, the newest first. Reads at most 2,000 records. */
-  search(query: DeliveryQuery, cursor?: string): Promise<DeliveryPage> {
-    return searchDeliveries(this.#store, query, cursor, this.#counter.newestDoneAt);
+  /** Searches deliveries, the newest first. Reads at most 2,000 records, unless the reader asks for more. */
+  search(query: DeliveryQuery, cursor?: string, isFar?: boolean): Promise<DeliveryPage> {
+    const place = { cursor, isFar };
+    return searchDeliveries(this.#store, query, place, this.#counter.newestDoneAt);
+  }
+
+  /** Counts deliveries that came after a time. */
+  newer(query: DeliveryQuery, top: number): Promise<BoundedCount | undefined> {
+    return countNewer(this.#store, query, top);
+  }
+
+  /** Lists all deliveries of a choice, the newest first. */
+  list(query: DeliveryQuery): EventList {
+    return this.#store.list({ ...filterOf(query), order: "newest" });
   }
 
   /** Reads a delivery; null if there is none of this id. */

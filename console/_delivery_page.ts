@@ -56,7 +56,21 @@ export async function delivery(visit: Visit): Promise<Page | Response> {
     ? deliveryPage(record, details, await payloadFor(record, visit), context)
     : unreadable(event, context);
   const title = record ? aboutOf(record) : "Delivery";
-  return { title, at: "deliveries", body, isLive: record !== undefined };
+  return { title, at: "deliveries", body, isLive: record !== undefined, isPrivate: true };
+}
+
+/**
+ * Reads a delivery, by its id or by the id that its sender's pages show.
+ *
+ * @throws {Refusal} If there is none, or several have that id.
+ */
+export async function readDelivery(
+  data: ConsoleData,
+  parameters: URLSearchParams,
+): Promise<DeliveryDetails> {
+  const id = text(parameters, "id");
+  const isId = id === undefined || await data.details(id) !== null;
+  return await found(data, isId ? id : await meantBy(data, id));
 }
 
 /** Answers with the bytes of a payload. */
@@ -318,6 +332,7 @@ function factsOf(
     first && [", first ", one(first.id), " ", stateBadge(first.state)],
   ];
   return [
+    ["about", !hidesPayloads && record.description !== undefined && shown(record.description)],
     ["id", mono(id)],
     [
       "source",

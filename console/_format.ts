@@ -71,9 +71,26 @@ export function time(at: number, form: "full" | "short" | "minute" = "full"): Ht
   return html`<time datetime="${iso}" data-form="${form}" title="${iso}">${text}</time>`;
 }
 
-/** Names a state for people. */
-export const stateName = (state: StoredEvent["state"]): string =>
-  state === "queued" ? "waiting" : state;
+/** Units of an age, in milliseconds. */
+const AGES = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "min"], [1_000, "s"]] as const;
+
+/**
+ * Shows how long ago a time was, with the time on hover. The script counts on.
+ *
+ * @param at The time, milliseconds since the epoch.
+ * @param now The time now.
+ * @returns The part of a page.
+ */
+export function ago(at: number, now: number): Html {
+  if (!isTime(at)) return html`<span>at no time</span>`;
+  const iso = new Date(at).toISOString();
+  const [ms, unit] = AGES.find(([ms]) => now - at >= ms) ?? [];
+  const text = ms === undefined ? "just now" : `${Math.floor((now - at) / ms)} ${unit} ago`;
+  return html`<time datetime="${iso}" data-form="ago" title="${iso}">${text}</time>`;
+}
+
+/** Names a state for people: by the one word that addresses, the tool and messages have for it as well. */
+export const stateName = (state: StoredEvent["state"]): string => state;
 
 /** Shows a state, by its colour and its name. */
 export function stateBadge(state: StoredEvent["state"]): Html {

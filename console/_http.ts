@@ -7,6 +7,7 @@
 import type { Context } from "@hono/hono";
 import { createHash } from "node:crypto";
 import { type BodyReader, bodyReader } from "../core/body_reader.ts";
+import { parseJsonObject } from "../core/parse_json.ts";
 import type { Html } from "./_format.ts";
 import { SCRIPT } from "./_script.ts";
 import { STYLE } from "./_style.ts";
@@ -17,6 +18,15 @@ import { STYLE } from "./_style.ts";
  */
 const POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; " +
   "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/** Longest wait for the store, in milliseconds. */
+export const STORE_TIMEOUT_MS = 20_000;
+
+/**
+ * Value of `Cache-Control` of an answer that has a payload, or what handlers have written. It is not compressed: the
+ * size of what is compressed tells of a secret beside a text that its reader has chosen.
+ */
+export const PRIVATE = "no-store, no-transform";
 
 /** Headers of all answers. */
 const HEADERS: Readonly<Record<string, string>> = {
@@ -60,6 +70,20 @@ export function pageResponse(
   return new Response(String(page), { status, headers: { ...HEADERS, ...type, ...headers } });
 }
 
+/** Makes an answer in JSON, for a program. Maps become objects. */
+export function jsonResponse(
+  value: unknown,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
+  const text = JSON.stringify(
+    value,
+    (_, each) => each instanceof Map ? Object.fromEntries(each) : each,
+  );
+  const type = { "Content-Type": "application/json" };
+  return new Response(text, { status, headers: { ...HEADERS, ...type, ...headers } });
+}
+
 /** Makes an answer that leads to a page beside this one, whatever prefix is before the console's path. */
 export function redirect(to: string, cookies: readonly string[] = []): Response {
   const headers = new Headers({ ...HEADERS, Location: to });
@@ -73,8 +97,25 @@ export function payloadResponse(payload: Uint8Array<ArrayBuffer>): Response {
     headers: {
       ...HEADERS,
       "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+      "Cache-Control": PRIVATE,
       "Content-Type": "text/plain; charset=utf-8",
       "Content-Disposition": 'attachment; filename="payload.json"',
+    },
+  });
+}
+
+/** Makes an answer with a file that is written while it is sent, and that no browser opens. */
+export function downloadResponse(
+  body: ReadableStream<Uint8Array>,
+  type: string,
+  name: string,
+): Response {
+  return new Response(body, {
+    headers: {
+      ...HEADERS,
+      "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+      "Content-Type": type,
+      "Content-Disposition": `attachment; filename="${name}"`,
     },
   });
 }
@@ -163,7 +204,7 @@ const BUFFER_BYTES = 4_096;
  */
 export class Forms {
   /** Functions that give up a form that is being read, the oldest first. */
-  readonly #read = new Set<(why: Refusal) => void>();
+  readonly #underWay = new Set<(why: Refusal) => void>();
 
   /**
    * Reads a form.
@@ -175,12 +216,35 @@ export class Forms {
    * has to make room.
    */
   async read(c: Context, maxBytes: number): Promise<URLSearchParams> {
-    const type = c.req.header("Content-Type")?.split(";", 1)[0]?.trim().toLowerCase();
-    if (type !== "application/x-www-form-urlencoded") {
+    if (typeOf(c) !== "application/x-www-form-urlencoded") {
       throw new ParameterError("the body is no form");
     }
+    return new URLSearchParams(new TextDecoder().decode(await this.#read(c, maxBytes)));
+  }
+
+  /**
+   * Reads the fields of a form that a program sends as JSON: an object. A value that is no text is taken as its JSON.
+   *
+   * @param c The context.
+   * @param maxBytes The largest size.
+   * @returns The fields.
+   * @throws {Refusal} 415 if it is not JSON by its type, 400 if it is none, too large or ends early, 408 if it does not
+   * arrive in time, 503 if it has to make room.
+   */
+  async readJson(c: Context, maxBytes: number): Promise<URLSearchParams> {
+    if (typeOf(c) !== "application/json") {
+      throw new Refusal(415, "Not JSON", "Send a JSON object, as application/json.");
+    }
+    const value = jsonObjectIn(await this.#read(c, maxBytes));
+    const fields = Object.entries(value).filter(([, each]) => each !== null && each !== undefined);
+    return new URLSearchParams(
+      fields.map(([name, each]) => [name, typeof each === "string" ? each : JSON.stringify(each)]),
+    );
+  }
+
+  async #read(c: Context, maxBytes: number): Promise<Uint8Array> {
     const { body } = c.req.raw;
-    if (!body) return new URLSearchParams();
+    if (!body) return new Uint8Array();
     const reader = bodyReader(body);
     let why: Refusal | undefined;
     const giveUp = (reason: Refusal) => {
@@ -188,7 +252,7 @@ export class Forms {
       reader.cancel();
     };
     this.#makeRoom();
-    this.#read.add(giveUp);
+    this.#underWay.add(giveUp);
     const timer = setTimeout(
       () => giveUp(new Refusal(408, "Too slow", "The form did not arrive in time. Try again.")),
       FORM_TIMEOUT_MS,
@@ -196,23 +260,36 @@ export class Forms {
     try {
       const bytes = await collect(reader, maxBytes);
       if (why) throw why;
-      return new URLSearchParams(new TextDecoder().decode(bytes));
+      return bytes;
     } catch (error) {
       if (error instanceof Refusal) throw error;
       throw why ?? new Refusal(400, "Cut off", "The form ended early. Try again.");
     } finally {
       clearTimeout(timer);
-      this.#read.delete(giveUp);
+      this.#underWay.delete(giveUp);
       reader.cancel();
     }
   }
 
   #makeRoom(): void {
-    if (this.#read.size < MAX_READ) return;
-    const [oldest] = this.#read;
-    this.#read.delete(oldest!);
+    if (this.#underWay.size < MAX_READ) return;
+    const [oldest] = this.#underWay;
+    this.#underWay.delete(oldest!);
     const headers = { "Retry-After": "1" };
     oldest!(new Refusal(503, "Too busy", "Too many forms arrive at once. Try again.", headers));
+  }
+}
+
+/** Reads the media type of a body. */
+function typeOf(c: Context): string | undefined {
+  return c.req.header("Content-Type")?.split(";", 1)[0]?.trim().toLowerCase();
+}
+
+function jsonObjectIn(bytes: Uint8Array): object {
+  try {
+    return parseJsonObject(bytes);
+  } catch {
+    throw new ParameterError("the body is no JSON object");
   }
 }
 

@@ -34,6 +34,8 @@ export interface Page {
   readonly body: Html;
   /** True if the page has a part that refreshes itself. */
   readonly isLive?: boolean | undefined;
+  /** True if it has a payload, or all that a handler has written. It is not compressed. */
+  readonly isPrivate?: boolean | undefined;
 }
 
 /** Request of a reader whose session is valid. */

@@ -11,7 +11,7 @@ import { type LogSink, writeLog } from "../core/mod.ts";
 import { tokenFinder } from "../core/secrets.ts";
 import { clientIp, ipNetwork, MemoryRateLimitStore } from "../middleware/mod.ts";
 import { type Html, link, shown } from "./_format.ts";
-import { FORM_TIMEOUT_MS, Forms, type Front, isSecure, redirect } from "./_http.ts";
+import { FORM_TIMEOUT_MS, Forms, type Front, isSecure, redirect, Refusal } from "./_http.ts";
 import { MAX_TOKEN_LENGTH } from "./_tokens.ts";
 
 /** Role of a reader: a viewer looks, an operator acts as well. */
@@ -112,6 +112,9 @@ const sign = (key: Uint8Array, content: string) =>
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 
+/** Id of the sessions of programs, which send their token each time. */
+const PROGRAM = "api";
+
 /** Tries that an address has in a minute. Those with a right token do not count. */
 const MAX_TRIES = 10;
 
@@ -155,6 +158,7 @@ const keyOf = (ip: string | undefined) => ip === undefined ? "unknown" : ipNetwo
 /** Pages that refresh themselves. */
 export const REFRESHED = [
   ...["", "problems", "problem", "deliveries", "delivery", "limits", "acts", "act", "progress"],
+  "changed",
 ];
 
 /** Pages that are shown after a login, as they are linked. */
@@ -210,6 +214,28 @@ export class Login {
     return undefined;
   }
 
+  /**
+   * Finds the session of a program: by the token that it sends, or by the cookie of a login. Tries with wrong tokens
+   * count as those of the form do.
+   *
+   * @throws {Refusal} 401 without a valid one, 429 if its address has tried too often.
+   */
+  programOf(c: Context): { readonly session: Session; readonly isByToken: boolean } {
+    const { log, trustedProxyHops } = this.#options;
+    const [, token] = /^bearer +(.+)$/i.exec(c.req.header("Authorization")?.trim() ?? "") ?? [];
+    const known = token === undefined ? this.sessionOf(c) : undefined;
+    if (known) return { session: known, isByToken: false };
+    if (token === undefined) throw unauthorized("Send a token of this console, or log in.");
+    const ip = clientIp(c, { trustedProxyHops });
+    const waitMs = this.#tries.begin(ip);
+    if (waitMs > 0) throw tooOften(waitMs);
+    const role = this.#sessions.roleOf(token);
+    this.#tries.end(ip, role !== undefined);
+    if (role) return { session: { role, id: PROGRAM, expiresAt: Infinity }, isByToken: true };
+    writeLog(log, "warn", "console login refused", { ip });
+    throw unauthorized("This is not a token of this console.");
+  }
+
   /** Leads a request to the login, and from there on to its page. */
   lead(c: Context, page: string): Response {
     const asked = `${link(page)}${new URL(c.req.url).search}`;
@@ -239,9 +265,8 @@ export class Login {
     const ip = clientIp(c, { trustedProxyHops });
     const waitMs = this.#tries.begin(ip);
     if (waitMs > 0) {
-      const seconds = Math.ceil(waitMs / 1_000);
-      const flaw = `Too many tries. Try again in ${seconds} s.`;
-      return this.#response(429, undefined, flaw, { "Retry-After": String(seconds) });
+      const { status, message, headers } = tooOften(waitMs);
+      return this.#response(status, undefined, message, headers);
     }
     let role: Role | undefined;
     try {
@@ -278,6 +303,18 @@ export class Login {
     const cookies = secure ? [true, false] : [false];
     return redirect("login", cookies.map((each) => this.#setCookie(each, "", 0)));
   }
+}
+
+/** Makes the refusal of an address that has tried too often, with the time for which it has to wait. */
+function tooOften(waitMs: number): Refusal {
+  const seconds = String(Math.ceil(waitMs / 1_000));
+  const message = `Too many tries. Try again in ${seconds} s.`;
+  return new Refusal(429, "Too many tries", message, { "Retry-After": seconds });
+}
+
+function unauthorized(message: string): Refusal {
+  const headers = { "WWW-Authenticate": 'Bearer realm="console"' };
+  return new Refusal(401, "Not logged in", message, headers);
 }
 
 /** Reads the page that a login leads to: one of the console, beside the login. */

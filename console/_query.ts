@@ -24,6 +24,10 @@ export interface DeliveryQuery {
   readonly group?: string | undefined;
   /** Id of the problem by which they have failed. */
   readonly problem?: string | undefined;
+  /** Text in what names an event, says what it is about, or how it went. */
+  readonly q?: string | undefined;
+  /** Text in what names an event alone: for readers from whom the rest is hidden. */
+  readonly name?: string | undefined;
   /** Earliest time of receipt, milliseconds since the epoch. */
   readonly from?: number | undefined;
   /** Time of receipt before which they came. */
@@ -56,6 +60,7 @@ export const kindsFor = (state: State | undefined): readonly ActKind[] =>
 export const MAX_LENGTHS = {
   ...{ type: 100, source: 100, place: 300, group: 600, id: MAX_ID_LENGTH, cursor: 2_000 },
   problem: 40,
+  ...{ q: MAX_ID_LENGTH, name: MAX_ID_LENGTH },
 };
 
 // deno-lint-ignore no-control-regex -- it finds control characters
@@ -106,8 +111,12 @@ export function text(
 /** Time as a form writes it, in UTC, or with a zone; or milliseconds since the epoch. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z?$/;
 
-/** Reads a time. */
-function timeOf(parameters: URLSearchParams, name: string): number | undefined {
+/**
+ * Reads a time.
+ *
+ * @throws {ParameterError} If it is something else.
+ */
+export function timeOf(parameters: URLSearchParams, name: string): number | undefined {
   const value = one(parameters, name);
   if (value === undefined) return undefined;
   if (/^\d{1,14}$/.test(value)) return Number(value);
@@ -132,6 +141,18 @@ export function problemIn(
   throw new ParameterError(`'${name}' must be the id of a problem`);
 }
 
+/**
+ * Reads a whole number, which may have separators.
+ *
+ * @throws {ParameterError} If it is something else.
+ */
+export function numberOf(parameters: URLSearchParams, name: string): number | undefined {
+  const digits = one(parameters, name)?.replaceAll(/[,.'\s]/g, "");
+  if (digits === undefined) return undefined;
+  if (/^\d{1,15}$/.test(digits)) return Number(digits);
+  throw new ParameterError(`'${name}' must be a whole number`);
+}
+
 /** Reads the kind of an act. */
 export function kindOf(parameters: URLSearchParams): ActKind {
   const kind = word(parameters, "kind", KINDS);
@@ -153,7 +174,7 @@ export function queryOf(parameters: URLSearchParams): DeliveryQuery {
     place: text(parameters, "place")?.trim(),
     group: text(parameters, "group"),
     problem: problemIn(parameters),
-    ...{ from, before },
+    ...{ q: text(parameters, "q"), name: text(parameters, "name"), from, before },
   };
 }
 

@@ -1,5 +1,6 @@
 /**
- * Script of all pages: times in the reader's zone, refreshing, the charts' numbers, search in a payload.
+ * Script of all pages: times in the reader's zone and ages that go on, refreshing and its pause, which lasts for a tab,
+ * the charts' numbers, search in a payload.
  *
  * A refresh changes only the nodes that differ. So focus, scroll positions, a selection, and what the reader has
  * opened or typed stay, also when an event ends. Nothing is changed while a button of the mouse is down on it: it
@@ -13,10 +14,13 @@ const forms={minute:{hour:"2-digit",minute:"2-digit",hourCycle:"h23"},
 short:{month:"short",day:"2-digit",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},
 full:{...full,fractionalSecondDigits:3,timeZoneName:"short"}};
 for(const k in forms)forms[k]=new Intl.DateTimeFormat("en",forms[k]);
-const localize=r=>{$("time[data-form]",r).forEach(t=>{const d=new Date(t.dateTime);
-t.title=t.dateTime.replace("T"," ").replace("Z"," UTC");t.textContent=forms[t.dataset.form].format(d)});
+const since=d=>{const s=(Date.now()-d)/1e3;for(const [n,u] of [[86400,"d"],[3600,"h"],[60,"min"],[1,"s"]])
+if(s>=n)return Math.floor(s/n)+" "+u+" ago";return"just now"};
+const localize=r=>{$("time[data-form]",r).forEach(t=>{const d=new Date(t.dateTime),f=forms[t.dataset.form];
+t.title=(f?"":forms.full.format(d)+", ")+t.dateTime.replace("T"," ").replace("Z"," UTC");t.textContent=f?f.format(d):since(d)});
 $("[data-at]",r).forEach(t=>{t.title=t.textContent+" UTC";t.textContent=forms.minute.format(t.dataset.at*6e4)})};
 localize(document);
+setInterval(()=>$("time[data-form=ago]").forEach(t=>t.textContent=since(new Date(t.dateTime))),15e3);
 const zoned=v=>{const d=new Date(v);return new Date(d-d.getTimezoneOffset()*6e4).toISOString().slice(0,16)};
 $("input[data-utc]").forEach(i=>{if(i.value)i.defaultValue=zoned(i.value+"Z");
 $("[data-zone]",i.parentNode).forEach(z=>z.textContent="")});
@@ -48,7 +52,7 @@ const moved=document.querySelector("[data-next]");
 if(moved)fetch(moved.href,{headers:{"X-Poll":"1"}}).then(r=>{if(!toLogin(r))location.replace(moved.href)},()=>{});
 let live=document.querySelector("[data-live]");const button=document.querySelector("[data-pause]");
 if(!live||!button)return;
-const state=button.nextElementSibling;let paused=false,pressed=false,timer,busy=false;button.hidden=false;
+const state=button.nextElementSibling;let paused=sessionStorage.paused==="1",pressed=false,timer,busy=false;button.hidden=false;
 ["pointerdown","pointermove","pointerup","pointercancel"].forEach(t=>document.addEventListener(t,e=>pressed=e.buttons>0&&!!live&&live.contains(e.target),true));
 const key=e=>{if(e.nodeType!==1)return e.nodeType;const t=e.nodeName,q=s=>e.querySelector(s);
 return t+(e.id||e.getAttribute("href")||(t==="TR"?q("a")?.getAttribute("href")||q("th,td")?.textContent:t==="LI"?q("b")?.textContent:
@@ -65,7 +69,7 @@ const again=()=>{clearTimeout(timer);if(live&&!paused&&!document.hidden)timer=se
 const read=async r=>new DOMParser().parseFromString(await r.text(),"text/html");
 const end=()=>{live=undefined;button.hidden=true};
 async function refresh(){if(busy||!live)return;busy=true;try{
-const r=await fetch(location.href,{headers:{"X-Poll":"1"},cache:"no-store",signal:AbortSignal.timeout(2e4)});
+const r=await fetch(live.dataset.poll||location.href,{headers:{"X-Poll":"1"},cache:"no-store",signal:AbortSignal.timeout(2e4)});
 if(toLogin(r))return location.reload();
 if(r.status===404&&/\\/(delivery|progress)$/.test(location.pathname)){const note=(await read(r)).querySelector("[role=alert]");if(!note)throw 0;
 $(".head .row",live).forEach(b=>b.remove());state.textContent="";live.prepend(note);return end()}
@@ -82,7 +86,8 @@ if(focus.isConnected&&!focus.hidden){if(focus!==document.activeElement)focus.foc
 else{const h=document.querySelector("h1");h.tabIndex=-1;h.focus({preventScroll:true})}
 if(kept)state.textContent="selected text is not refreshed";
 }catch{state.textContent="not reached"}finally{busy=false;again()}}
-button.addEventListener("click",()=>{paused=!paused;button.textContent=paused?"Resume":"Pause";
-button.setAttribute("aria-pressed",paused);if(paused)clearTimeout(timer);else refresh()});
+const tell=()=>{button.textContent=paused?"Resume":"Pause";button.setAttribute("aria-pressed",paused)};tell();
+button.addEventListener("click",()=>{paused=!paused;tell();sessionStorage.paused=paused?1:"";
+if(paused)clearTimeout(timer);else refresh()});
 document.addEventListener("visibilitychange",()=>{if(document.hidden)clearTimeout(timer);else if(!paused)refresh()});
 again()})();`;

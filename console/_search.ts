@@ -1,9 +1,11 @@
+import { isOpen } from "../events/store/event_record.ts";
 import type {
   BoundedCount,
   EventFilter,
   EventRecord,
   EventStore,
   ListedStep,
+  ListOptions,
   StoredEvent,
 } from "../events/store/mod.ts";
 import { MAX_COUNT } from "./_counts.ts";
@@ -18,7 +20,27 @@ const MAX_READS = 2_000;
 const MIN_READS = 200;
 
 /** Longest time for which a page goes on then, in milliseconds: it is answered within 100. */
-const MAX_MS = 25;
+const MAX_MS = 50;
+
+/** The same for a reader who asks to search further, and the records that are read then. */
+const FAR_MS = 3_000;
+const FAR_READS = 1_000_000;
+
+/**
+ * The same for a state whose events lie behind many others, while none was found: they were counted, so they are there.
+ * Only a KV has to look for them.
+ */
+const PATIENT_MS = 2_000;
+
+/** Most ids that begin with a text for which it counts as the beginning of an id. */
+const MAX_IDS = 20;
+
+/** Shortest beginning of an id: a shorter one would be that of many. */
+const MIN_BEGINNING = 4;
+
+/** Most newer events that are counted, and most records read for it. */
+const MAX_NEWER = 99;
+const NEWER_READS = 200;
 
 /** Most events that are shown of those that another one has emitted. */
 const MAX_EMITTED = 50;
@@ -46,6 +68,14 @@ export interface DeliveryPage {
   readonly isSorted: boolean;
 }
 
+/** Place of a page in a list, and the way to it. */
+export interface PagePlace {
+  /** Cursor of the page before; undefined for the first page. */
+  readonly cursor?: string | undefined;
+  /** True if the reader has asked to search further: it may take three seconds then. */
+  readonly isFar?: boolean | undefined;
+}
+
 /** Delivery with what surrounds it. */
 export interface DeliveryDetails {
   /** Record of the event. */
@@ -67,50 +97,112 @@ const isChat = (place: string) => /^-?\d{1,16}$/.test(place) && Number.isSafeInt
 
 /** Makes the filter of a choice. */
 export function filterOf(query: DeliveryQuery): EventFilter {
-  const { state, type, source, place, group, problem, from, before } = query;
+  const { state, type, source, place, group, problem, q, name, from, before } = query;
   return {
     ...{ state, type, source, orderingKey: group, receivedAfter: from, receivedBefore: before },
-    ...(problem !== undefined && { problem }),
+    ...{ problem, text: q, name },
     ...(place !== undefined &&
       (isChat(place) ? { chat: Number(place) } : { repository: place })),
   };
 }
 
+/** Tells whether nothing but a state and times is chosen: an index leads to these events. */
+const isByState = ({ state: _state, from: _from, before: _before, ...others }: DeliveryQuery) =>
+  Object.values(others).every((each) => each === undefined);
+
 /**
- * Searches deliveries, the newest first. If the newest records are of another state, the newest done one is known
- * from the count of those, and the search goes on there.
+ * Searches deliveries, the newest first. Those whose ids begin with the text that is looked for come before all others.
+ * If the newest records are of another state, the newest done one is known from the count of those, and the search goes
+ * on there.
  *
  * @param store The store.
  * @param query The choice.
- * @param cursor The cursor of the page before.
+ * @param place The place of the page.
  * @param newestDoneAt The time at which the newest done event was received, if it is known.
  * @returns The page.
  */
 export async function searchDeliveries(
   store: EventStore,
   query: DeliveryQuery,
-  cursor: string | undefined,
+  { cursor, isFar = false }: PagePlace,
   newestDoneAt: number | undefined,
 ): Promise<DeliveryPage> {
-  const filter = { ...filterOf(query), order: "newest" } as const;
-  let list = store.list({ ...filter, limit: SHOWN, maxReads: MIN_READS, cursor });
-  const events = await Array.fromAsync(list);
-  if (list.cursor !== undefined && events.length < SHOWN) {
-    const limits = { limit: SHOWN - events.length, maxReads: MAX_READS - MIN_READS, maxMs: MAX_MS };
-    list = store.list({ ...filter, ...limits, cursor: list.cursor });
-    events.push(...await Array.fromAsync(list));
+  const named = await withId(store, query);
+  const seen = new Set(named.map(({ id }) => id));
+  const shown = cursor === undefined ? named : [];
+  const limit = SHOWN - shown.length;
+  const events: StoredEvent[] = [];
+  let next = cursor ?? "";
+  let reachedAt: number | undefined;
+  const go = async (limits: Pick<ListOptions, "maxReads" | "maxMs">) => {
+    const rest = { limit: limit - events.length, cursor: next, order: "newest" } as const;
+    const list = store.list({ ...filterOf(query), ...rest, ...limits });
+    for await (const event of list) events.push(event);
+    next = list.cursor ?? END;
+    reachedAt = list.reachedAt;
+  };
+  // For a text an engine may pass over many records, and only the time tells how many.
+  const isText = query.q !== undefined || query.name !== undefined;
+  if (!isText) await go({ maxReads: MIN_READS });
+  const isLeft = () => next !== END && events.length < limit;
+  if (isLeft()) {
+    const [maxReads, maxMs] = isFar ? [FAR_READS, FAR_MS] : [MAX_READS - MIN_READS, MAX_MS];
+    await go({ maxReads, maxMs });
   }
-  const { cursor: next, reachedAt } = list;
-  const isCut = next !== undefined && events.length < SHOWN;
-  const isNothing = isCut && events.length === 0 && query.state === "done";
-  if (isNothing && newestDoneAt !== undefined && newestDoneAt < (reachedAt ?? -Infinity)) {
+  const isNothing = () => isLeft() && events.length === 0 && shown.length === 0;
+  if (isNothing() && query.state === "done" && newestDoneAt !== undefined) {
     const before = newestDoneAt + 1;
-    return await searchDeliveries(store, { ...query, before }, undefined, undefined);
+    if (newestDoneAt < (reachedAt ?? -Infinity)) {
+      return await searchDeliveries(store, { ...query, before }, {}, undefined);
+    }
+  }
+  if (isNothing() && isOpen(query) && isByState(query)) {
+    await go({ maxReads: FAR_READS, maxMs: PATIENT_MS });
   }
   return {
-    ...{ events, cursor: next, isCut, searchedTo: isCut ? reachedAt : undefined },
+    events: [...shown, ...events.filter(({ id }) => !seen.has(id))],
+    ...{ cursor: next === END ? undefined : next, isCut: isLeft() },
+    searchedTo: isLeft() ? reachedAt : undefined,
     isSorted: events.length === 0 || reachedAt !== undefined,
   };
+}
+
+/** Mark of a search that has come to its end: no cursor is like that. */
+const END = "end";
+
+/** Finds the events of a choice whose ids, or delivery ids, begin with the text that is looked for, the newest first. */
+async function withId(store: EventStore, query: DeliveryQuery): Promise<StoredEvent[]> {
+  const text = (query.q ?? query.name)?.trim() ?? "";
+  if (text.length < MIN_BEGINNING) return [];
+  const ids = await store.inspect.withIdBeginning(text, MAX_IDS);
+  if (ids.length === 0) return [];
+  const others = filterOf({ ...query, q: undefined, name: undefined });
+  return await Array.fromAsync(store.list({ ...others, ids, order: "newest" }));
+}
+
+/**
+ * Counts events of a choice that have come since the first one of a page.
+ *
+ * @param store The store.
+ * @param query The choice.
+ * @param top The time of receipt of the first one, milliseconds since the epoch.
+ * @returns The number, up to 99; undefined if so many others have come that it is not known.
+ */
+export async function countNewer(
+  store: EventStore,
+  query: DeliveryQuery,
+  top: number,
+): Promise<BoundedCount | undefined> {
+  const limits = {
+    limit: MAX_NEWER,
+    maxReads: NEWER_READS,
+    maxMs: MAX_MS,
+    order: "newest",
+  } as const;
+  const list = store.list({ ...filterOf(query), ...limits, receivedAfter: top + 1 });
+  const { length: count } = await Array.fromAsync(list);
+  const isMore = list.cursor !== undefined;
+  return isMore && count === 0 ? undefined : { count, isMore };
 }
 
 /** Reads an event; undefined if there is none of this id. */

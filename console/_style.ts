@@ -53,8 +53,9 @@ path{stroke:var(--s0);stroke-width:3}path.s1{stroke:var(--s1)}
 table{border-collapse:collapse;width:100%}th{font-weight:550;color:var(--dim);font-size:12.5px;text-align:left}
 th,td{padding:6px 14px;border-bottom:1px solid var(--line);vertical-align:baseline}tbody tr:last-child>*{border-bottom:0}
 tbody tr:hover{background:var(--soft)}.num{text-align:right;white-space:nowrap}td time{white-space:nowrap}
+a.badge{padding:3px 10px;text-decoration:none;background:var(--card)}.badge b{color:var(--text)}p.row{min-height:32px;margin:0 0 8px}
 td .mono,.wrap,.cols td:first-child{overflow-wrap:anywhere}.list .id{max-width:230px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}.list td:first-child{max-width:260px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.list td.wrap{min-width:220px}.list td:nth-child(2) .dim{white-space:nowrap}
+.list td.wrap{min-width:300px;width:45%}.list td:nth-child(2) .dim{white-space:nowrap}
 .why{display:block;white-space:normal;overflow-wrap:anywhere;font-size:12.5px}
 form.filter{display:grid;grid-template-columns:repeat(auto-fill,minmax(215px,1fr));gap:10px;align-items:end;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px 14px;margin-top:8px}
 .filters{margin-bottom:16px}.filters summary{cursor:pointer;width:max-content;color:var(--dim);padding:4px 0}
@@ -94,8 +95,9 @@ progress{width:100%;height:10px;accent-color:var(--accent)}
 @media (max-width:640px){.top>div,main{padding-left:14px;padding-right:14px}nav{order:3;flex-basis:100%;margin:0 -10px;overflow-x:auto}
 .who{margin-left:auto}.role{display:none}.brand{min-height:44px}.top>div{column-gap:8px}.who{gap:6px}main{padding-top:14px}th,td{padding:6px 10px}
 .list thead{position:absolute;left:-99em}.list tr{display:grid;grid-template-columns:1fr auto;gap:1px 12px;padding:8px 12px;border-bottom:1px solid var(--line)}
-.list tbody tr:last-child{border:0}.list td,.list tr:last-child>td{border:0;padding:0;text-align:left;max-width:100%}.list td:nth-child(2n),.list tr:last-child>td:nth-child(2n){text-align:right}.list .off{display:none}.list td.wrap{min-width:0}
-.list tr:has(.why)>:is(:first-child,:nth-child(4)){grid-column:1/-1;text-align:left}.list tbody tr:has(.why)>:nth-child(2){text-align:left}.list tbody tr:has(.why)>:nth-child(3){text-align:right}
+.list tbody tr:last-child{border:0}.list td,.list tr:last-child>td{border:0;padding:0;text-align:left;max-width:100%}.list td:nth-child(2n),.list tr:last-child>td:nth-child(2n){text-align:right}.list .off{display:none}.list td.wrap,.list tr:last-child>td.wrap{grid-column:1/-1;width:auto;min-width:0;text-align:left}.list td:has(>time){order:9}
 .head form{width:100%}.head form input{flex:1}
 dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:8px}.tiles{grid-template-columns:repeat(2,1fr)}form.filter{grid-template-columns:repeat(2,minmax(0,1fr))}form.filter label:has([data-utc]){grid-column:1/-1}section+section>h2.first{margin-top:22px}nav a{white-space:nowrap}}
+@media (max-width:640px){.acts td:is(:nth-child(3),:nth-child(4)){grid-column:1/-1}.acts tr>td:nth-child(4){text-align:left!important}.acts td.off{display:block;color:var(--dim)}}
+@media (forced-colors:active){.state::before,.key::before,ol.line>li::before,svg{forced-color-adjust:none}nav a{border-color:Canvas}nav a[aria-current]{border-color:Highlight}.tabs a[aria-current]{text-decoration:underline}}
 @media (prefers-reduced-motion:no-preference){.live{animation:pulse 2s infinite}@keyframes pulse{50%{opacity:.45}}}`;

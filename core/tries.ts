@@ -12,7 +12,7 @@ const MAX_PAUSE_MS = 50;
  *
  * @param attempt Makes a try. Returns undefined if others were faster.
  * @returns The result of the try that succeeded.
- * @throws {Error} If none succeeds in time.
+ * @throws {OvertakenError} If none succeeds in time.
  */
 export async function untilDone<T>(attempt: () => Promise<T | undefined>): Promise<T> {
   const tries = new Tries();
@@ -33,11 +33,22 @@ export class Tries {
     // The first one costs no look at the clock: nearly all changes need no other.
     this.#start ??= performance.now();
     if (performance.now() - this.#start > TRY_MS) {
-      throw new Error(`Others changed the same event or group for ${TRY_MS} ms`);
+      throw new OvertakenError(TRY_MS);
     }
     const pauseMs = this.#pauseMs * Math.random();
     this.#pauseMs = Math.min(MAX_PAUSE_MS, 2 * this.#pauseMs + 1);
     // Retry once at once: the first try may have used old data.
     if (pauseMs > 0) await sleep(pauseMs);
+  }
+}
+
+/** Thrown if others were faster for too long. Nothing was changed. */
+export class OvertakenError extends Error {
+  /** The class's name. */
+  override readonly name = "OvertakenError";
+
+  /** @param ms The time for which it was tried, in milliseconds. */
+  constructor(ms: number) {
+    super(`Others changed what the change depends on for ${ms} ms`);
   }
 }

@@ -10,6 +10,7 @@ import { createAppAuth } from "@octokit/auth-app";
 import { Octokit } from "@octokit/core";
 import { defineApp, github, GiveUpError, optional, required } from "@org/edge-base";
 import { RetryLaterError, runApp, sqlite } from "@org/edge-base";
+import { retryAtOf } from "@org/edge-base/events";
 const API = "https://api.github.com";
 /** Client of the API. It gives up on 404 and 410, and puts off calls over a rate limit. */
 function createClient(baseUrl: string, auth: object): Octokit {
@@ -20,10 +21,9 @@ function createClient(baseUrl: string, auth: object): Octokit {
   api.hook.error("request", (error) => {
     if (!("status" in error)) throw error;
     if ([404, 410].includes(error.status)) throw new GiveUpError(error.message);
-    const headers = error.response?.headers ?? {};
-    const reset = headers["x-ratelimit-remaining"] === "0" && headers["x-ratelimit-reset"];
-    const afterMs = 1_000 * Number(headers["retry-after"]) || 1_000 * Number(reset) - Date.now();
-    throw afterMs > 0 ? new RetryLaterError(error.message, { afterMs }) : error;
+    const now = Date.now();
+    const retryAt = retryAtOf(error, now);
+    throw retryAt ? new RetryLaterError(error.message, { afterMs: retryAt - now }) : error;
   });
   return api;
 }

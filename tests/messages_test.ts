@@ -249,7 +249,7 @@ testMistakes<void>({
   "Cannot create the github intake": {
     "'env' must be an object, got \"production\"": () =>
       createIntake(github(), { store, env: wrong("production") }),
-    'there is no option "log". There are store, telemetry, env': () =>
+    'there is no option "log". There are store, telemetry, env, describe': () =>
       createIntake(github(), wrong({ log: () => {} })),
   },
   "": {
@@ -560,7 +560,8 @@ testMistakes<void>({
 
 /** Options of every filter. A misspelled one that was ignored would select all events. */
 const FILTER =
-  "There are ids, state, outcome, type, source, repository, chat, orderingKey, problem, receivedAfter, " +
+  "There are ids, state, outcome, type, source, repository, chat, orderingKey, problem, " +
+  "name, text, receivedAfter, " +
   "receivedBefore, settledBefore";
 
 testMistakes<EventStore>({

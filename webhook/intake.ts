@@ -1,6 +1,7 @@
 import { unavailable } from "../core/http_error.ts";
 import { type Context, Hono } from "@hono/hono";
 import {
+  checkFunction,
   checkInteger,
   checkObjectOption,
   checkOptions,
@@ -17,6 +18,7 @@ import { checkReplayWindow } from "../events/store/arrival.ts";
 import type { AcceptResult, Delivery, EventStore } from "../events/store/mod.ts";
 import type { CountedDelivery, Telemetry } from "../telemetry/telemetry.ts";
 import { BodyBudget, overloaded } from "./body_budget.ts";
+import { type Describe, described } from "./describe.ts";
 import { type GroupBy, grouped } from "./grouping.ts";
 import { checkPlatform, type Platform, preparePlatform, type ReadyPlatform } from "./platform.ts";
 import { checkDeclaredBody, type HeldBody, readBodyWithin } from "./read_body.ts";
@@ -43,13 +45,19 @@ export interface IntakeOptions {
    * @default {{}} None: then the platform must have its secrets in code.
    */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
+  /**
+   * Says what a delivery is about, see {@linkcode AppDefinition.describe}.
+   *
+   * @default {undefined} By the shape of its payload.
+   */
+  readonly describe?: Describe | undefined;
 }
 
 /** Part of an event store that an intake needs. */
 export type IntakeStore = IntakeOptions["store"];
 
 /** Parts of an app that an intake works with. */
-export type IntakeParts = Pick<IntakeOptions, "store" | "telemetry">;
+export type IntakeParts = Pick<IntakeOptions, "store" | "telemetry" | "describe">;
 
 /** Longest wait for the store: a sender gives up after 10 s (GitHub) and needs an answer before. */
 const STORE_TIMEOUT_MS = 5_000;
@@ -117,9 +125,10 @@ export function createIntake(platform: Platform, options: IntakeOptions): Hono {
     store: partWith("accept", "what openEventStore() resolves with, or a store of your own"),
     telemetry: checkTelemetry,
     env: checkObjectOption,
+    describe: checkFunction,
   }, ["store"]);
-  const { env = {}, store, telemetry } = options;
-  return mountIntake(preparePlatform(platform, variablesIn(env, () => {})), { store, telemetry });
+  const { env = {}, ...parts } = options;
+  return mountIntake(preparePlatform(platform, variablesIn(env, () => {})), parts);
 }
 
 /**
@@ -140,13 +149,16 @@ class Intake {
   readonly #platform: ReadyPlatform;
   readonly #store: IntakeStore;
   readonly #telemetry: Telemetry | undefined;
+  readonly #describe: Describe | undefined;
+  /** Set once a delivery could not be described: the next ones fail in the same way. */
+  #isUndescribed = false;
   readonly #budget: BodyBudget;
   readonly #bodyTimeouts: Timeouts;
   readonly #storeTimeouts: Timeouts;
   /** Ids of the deliveries whose check has failed. */
   readonly #failed = new Set<string>();
 
-  constructor(platform: ReadyPlatform, { store, telemetry }: IntakeParts) {
+  constructor(platform: ReadyPlatform, { store, telemetry, describe }: IntakeParts) {
     const { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes } = platform.limits;
     const doing = `create the ${platform.name} intake`;
     checkInteger(doing, "maxBodyBytes", maxBodyBytes, { max: store.maxPayloadBytes });
@@ -157,6 +169,7 @@ class Intake {
     this.#platform = platform;
     this.#store = store;
     this.#telemetry = telemetry;
+    this.#describe = describe;
     this.#budget = new BodyBudget(maxTotalBodyBytes);
     this.#bodyTimeouts = new Timeouts(bodyTimeoutMs, timer);
     this.#storeTimeouts = new Timeouts(STORE_TIMEOUT_MS, timer);
@@ -191,7 +204,8 @@ class Intake {
       }
       delivery = parsed;
       if (!isAllowed || await this.#allows(c, isAllowed, delivery)) {
-        const ready = groupBy ? inGroup(delivery, groupBy, logSinkOf(c)) : delivery;
+        const about = { ...delivery, description: this.#described(c, delivery) };
+        const ready = groupBy ? inGroup(about, groupBy, logSinkOf(c)) : about;
         const { id: eventId, duplicate } = await this.#enqueue(ready, body);
         const { deliveryId, type } = delivery;
         c.set("logFields", { ...c.get("logFields"), eventId, deliveryId, duplicate });
@@ -272,6 +286,20 @@ class Intake {
   #fieldsOf(c: Context, code: string, delivery: Delivery | undefined) {
     const ids = delivery && { userId: delivery.sender?.id, chatId: delivery.chat?.id };
     return { requestId: c.get("requestId"), platform: this.#platform.kind, code, ...ids };
+  }
+
+  /** Says what a delivery is about; undefined if that fails, which is logged once. */
+  #described(c: Context, delivery: Delivery): string | undefined {
+    try {
+      return described(delivery, this.#describe);
+    } catch (error) {
+      if (this.#isUndescribed) return undefined;
+      this.#isUndescribed = true;
+      const { platform, type, deliveryId } = delivery;
+      const fields = { platform, type, deliveryId, error };
+      writeLog(logSinkOf(c), "error", "event not described", fields);
+      return undefined;
+    }
   }
 
   /** Puts a delivery into the store, in a span if there are spans. */

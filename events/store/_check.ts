@@ -5,6 +5,7 @@ import { foundAgain } from "./arrival.ts";
 import { type CellKey, type CheckedPage, type StoredKind, UNNAMED } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { isUnnamed, type StoreCore } from "./store_core.ts";
+import { isTokenBucket } from "./token_bucket.ts";
 
 /** Key of the outcome of the last whole check. */
 const CHECKED: CellKey = ["checked"];
@@ -19,6 +20,9 @@ const CELLS: readonly (readonly [StoredKind, CellKey])[] = [
   ["question", ["question"]],
   ["limit", ["limit"]],
 ];
+
+/** Checks of whole values. Of the other kinds, only what cannot be decoded is found. */
+const SHAPES: Partial<Record<StoredKind, (value: unknown) => boolean>> = { limit: isTokenBucket };
 
 /** The number of cells read at a time: a remote KV takes hardly more time for 500 than for 100. */
 const PAGE = 500;
@@ -72,7 +76,7 @@ async function* checkedCells(
   const tidy = kind === "step" ? deletingLeft(core) : undefined;
   for await (const cell of engine.list(begin, { atOnce: PAGE })) {
     read++;
-    if (cell.value !== undefined) {
+    if (cell.value !== undefined && SHAPES[kind]?.(cell.value) !== false) {
       await tidy?.(cell);
       continue;
     }

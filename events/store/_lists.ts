@@ -50,6 +50,9 @@ const MAX_SOURCES = 50;
 /** The number in which the events with a delivery id are: each takes one read, and so does an id without a source. */
 const MAX_READS = 1_000;
 
+/** The character behind all others. */
+const LAST_CHARACTER = "\u{10ffff}";
+
 const LISTING = "list the events";
 
 /** An event as it was found. */
@@ -91,10 +94,34 @@ const CONDITIONS: {
     ["the id of a problem", isProblemId],
     ({ problem, state }, wanted) => problem === wanted && state !== "done",
   ],
+  name: [TEXT, (event, wanted) => isIn(namesOf(event), wanted)],
+  text: [TEXT, (event, wanted) => isIn([...namesOf(event), ...textsOf(event)], wanted)],
   receivedAfter: [TIME, ({ receivedAt }, wanted) => receivedAt >= wanted],
   receivedBefore: [TIME, ({ receivedAt }, wanted) => receivedAt < wanted],
   settledBefore: [TIME, ({ settledAt }, wanted) => (settledAt ?? Infinity) < wanted],
 };
+
+/** Lists the texts that name an event. */
+function namesOf(event: EventRecord): (string | null | undefined)[] {
+  const { id, deliveryId, requestId, type, action, source, repository, chat, orderingKey } = event;
+  return [
+    ...[id, deliveryId, requestId, action === undefined ? type : `${type}.${action}`, source],
+    ...[repository?.fullName, chat && String(chat.id), orderingKey],
+  ];
+}
+
+/** Lists the texts that say what an event is about, and how it went. */
+function textsOf(event: EventRecord): (string | undefined)[] {
+  const { description, sender, putOff, waitingFor, attempts } = event;
+  const errors = attempts.map(({ error }) => error);
+  return [description, sender?.name, putOff?.reason, waitingFor?.name, ...errors];
+}
+
+/** Checks whether a text is in one of others, in any case. */
+function isIn(texts: readonly (string | null | undefined)[], wanted: string): boolean {
+  const lower = wanted.toLowerCase();
+  return texts.some((text) => text?.toLowerCase().includes(lower));
+}
 
 const NAMES = Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[];
 
@@ -247,7 +274,7 @@ class Reads implements Steps {
       (this.last !== undefined && performance.now() > this.#until);
     if (this.isCut) return false;
     if (visit.event) this.#left--;
-    else this.#toPassOver--;
+    else this.#toPassOver -= visit.passedOver ?? 1;
     this.last = visit;
     return true;
   }
@@ -340,6 +367,17 @@ export function storeInspector(
     async withDeliveryId(deliveryId) {
       const names = await namesOfSources(engine, MAX_READS);
       return await known(engine, names.map((name) => inIntake(name, deliveryId)));
+    },
+
+    async withIdBeginning(text, max) {
+      const names = await namesOfSources(engine, MAX_SOURCES);
+      const found: string[] = [];
+      for (const beginning of [text, ...names.map((name) => inIntake(name, text))]) {
+        const last = await engine.ids({ before: `${beginning}${LAST_CHARACTER}`, limit: max + 1 });
+        const ids = last.filter((id) => id.startsWith(beginning));
+        if (ids.length <= max) found.push(...ids);
+      }
+      return found;
     },
 
     async keptAmong(events) {

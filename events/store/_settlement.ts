@@ -67,20 +67,21 @@ async function applyLeaving<TTx>(
   options: SettleOptions<TTx>,
 ): Promise<Applied> {
   const handOff = new LocalHandOff(core);
-  let hasFurther = false;
+  let hasOthers = false;
   const leave: Leave = {
     through: before.record.batch?.last,
     member: options.member ?? ((record) => memberOf(core, settledWith(record, after))),
     head: (next, now, at) => {
       const moved = movedUp(next, now, at);
-      hasFurther ||= at.isFurther && moved !== null;
-      return moved && !at.isFurther ? handOff.recordOf(moved, now) : moved;
+      // Of those before it some may wait for a worker: they come first.
+      hasOthers ||= !at.isFirst && moved !== null;
+      return moved && at.isFirst ? handOff.recordOf(moved, now) : moved;
     },
   };
   try {
     const applied = await core.engine.apply(changeOf(core, before, after, options, leave));
     handOff.end(applied.ok ? applied.head : null);
-    if (applied.ok && hasFurther) core.local.listener?.wake();
+    if (applied.ok && hasOthers) core.local.listener?.wake();
     return applied;
   } catch (error) {
     handOff.fail(error);

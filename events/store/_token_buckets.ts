@@ -1,5 +1,5 @@
-import { untilDone } from "../../core/tries.ts";
-import { MAX_TIMER_MS, met } from "../../core/check_options.ts";
+import { OvertakenError, untilDone } from "../../core/tries.ts";
+import { met } from "../../core/check_options.ts";
 import { withDeadline } from "../../core/timeouts.ts";
 import { type Cell, type CellKey, type Engine, UndecodableError } from "./engine.ts";
 import { limitKey } from "./limits.ts";
@@ -17,17 +17,24 @@ import {
   taking,
   type TokenBucket,
   type TokenRule,
+  wasAhead,
 } from "./token_bucket.ts";
 import type { SharedBucket, TokenBuckets, TokenWish } from "./tokens.ts";
 
 /** Part of the limit that a process takes at a time, at most. */
 const LOT = 1 / 20;
 
-/** Share of a commit's time that is forgotten with each further one. */
-const FORGOTTEN = 0.1;
+/** Time in which half of the time of a slow commit is forgotten, in milliseconds. */
+const HALF_FORGOTTEN_MS = 2_000;
 
 /** Longest time for a read or a commit, in milliseconds. Locally it takes one or two. */
 const ANSWER_MS = 10_000;
+
+/** Time for which it is taken for true that there is no room, in milliseconds: somebody may open a limit again. */
+const KNOWN_MS = 1_000;
+
+/** Time for which a wish is put off that other processes have overtaken for too long, in milliseconds. */
+const OVERTAKEN_MS = 2_000;
 
 /** Number of buckets that a process remembers before it forgets those that are not in use. */
 const MIN_REMEMBERED = 1_000;
@@ -71,11 +78,16 @@ export function tokenBuckets(core: StoreCore): TokenBuckets {
 
 /** The time that commits take. */
 class CommitPace {
-  /** The usual time of a slow commit, in milliseconds. */
-  ms = 0;
+  #slowMs = 0;
+  #since = 0;
+
+  /** The time of a slow commit, in milliseconds: what was long ago counts less. */
+  get ms(): number {
+    return this.#slowMs * 2 ** ((this.#since - performance.now()) / HALF_FORGOTTEN_MS);
+  }
 
   note(ms: number): void {
-    this.ms = Math.max(ms, this.ms + FORGOTTEN * (ms - this.ms));
+    [this.#slowMs, this.#since] = [Math.max(ms, this.ms), performance.now()];
   }
 }
 
@@ -91,8 +103,9 @@ class LocalBucket implements SharedBucket {
   /** Number of tokens of the bucket that are taken with these, and the length of time that it was counted for. */
   #taken = 0;
   #perMs = 0;
-  /** The bucket when there was no room. */
+  /** The bucket when there was no room, and the time up to which that is taken for true, by the monotonic clock. */
   #full: TokenBucket | undefined;
+  #fullUntil = -Infinity;
   /** The last time at which the first wish had to wait for room. */
   #fullAt = -Infinity;
   readonly #use = new Use();
@@ -125,7 +138,7 @@ class LocalBucket implements SharedBucket {
 
   isFull(rule: TokenRule, count: number): boolean {
     const now = this.#engine.now();
-    return this.#noneBefore(rule, count, now) > now;
+    return this.#isKnown && this.#noneBefore(rule, count, now) > now;
   }
 
   wait(rule: TokenRule, wish: TokenWish): () => void {
@@ -169,12 +182,20 @@ class LocalBucket implements SharedBucket {
         await this.#negotiate();
       }
     } catch (error) {
-      for (const wish of this.#waiting.splice(0)) wish.fail(error);
+      const putsOff = error instanceof OvertakenError;
+      for (const wish of this.#waiting.splice(0)) {
+        if (!putsOff) wish.fail(error);
+        else this.#putOff(wish, wish.isOptional ? 0 : OVERTAKEN_MS * (1 + Math.random()));
+      }
     } finally {
       this.#isServing = false;
     }
     const [first] = this.#waiting;
-    if (first) this.#wakeAt(this.#noneBefore(first.rule, first.count, this.#engine.now()));
+    if (first) this.#wakeFor(first, this.#engine.now());
+  }
+
+  get #isKnown(): boolean {
+    return performance.now() < this.#fullUntil;
   }
 
   /** Calculates the time before which there is no room, as far as is known. */
@@ -182,9 +203,10 @@ class LocalBucket implements SharedBucket {
     return this.#full ? roomAt(bucketAt(this.#full, rule, now), rule, count, now) : now;
   }
 
-  #wakeAt(time: number): void {
-    const ms = Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(time - this.#engine.now())));
-    this.#timer = setTimeout(() => void this.#serve(), ms);
+  #wakeFor({ rule, count }: Waiting, now: number): void {
+    const roomMs = this.#noneBefore(rule, count, now) - now;
+    const ms = Math.ceil(Math.min(roomMs, this.#fullUntil - performance.now()));
+    this.#timer = setTimeout(() => void this.#serve(), Math.max(0, ms));
   }
 
   /** Checks whether there are tokens at hand. A rule may be stricter than the one by which they were taken. */
@@ -212,7 +234,7 @@ class LocalBucket implements SharedBucket {
 
   /** Checks that there is no room yet, and that all who wait can do so. */
   #mustWait(): boolean {
-    if (!this.#full) return false;
+    if (!this.#full || !this.#isKnown) return false;
     const now = this.#engine.now();
     const { rule, count } = this.#waiting[0]!;
     if (now >= this.#noneBefore(rule, count, now)) return false;
@@ -263,20 +285,23 @@ class LocalBucket implements SharedBucket {
     const { rule } = first;
     const late = this.#late(bucket, now);
     const coming = late.filter(({ isOptional }) => !isOptional);
-    if (coming.length > 0) {
+    if (coming.length > 0 || wasAhead(bucketIn(cell), bucket, now)) {
       const { after, times } = promising(bucket, rule, coming.map((wish) => wish.count), now);
       if (!await this.#write(cell, after)) return undefined;
       // While the first one waits, the others have no room.
       const soonest = late.includes(first) ? now : roomAt(bucket, rule, first.count, now);
       coming.forEach((wish, i) => {
-        if (!this.#remove(wish)) return;
-        wish.putOff(Math.max(times[i]!, soonest) - now);
-        this.#count("put_off");
+        if (this.#remove(wish)) this.#putOff(wish, Math.max(times[i]!, soonest) - now);
       });
     }
-    for (const wish of late) if (wish.isOptional && this.#remove(wish)) wish.putOff(0);
-    this.#full = bucket;
+    for (const wish of late) if (wish.isOptional && this.#remove(wish)) this.#putOff(wish, 0);
+    [this.#full, this.#fullUntil] = [bucket, performance.now() + KNOWN_MS];
     return true;
+  }
+
+  #putOff(wish: Waiting, afterMs: number): void {
+    wish.putOff(afterMs);
+    if (!wish.isOptional) this.#count("put_off");
   }
 
   /** Finds the wishes that cannot wait until there is room for them and for all before them. */

@@ -16,6 +16,7 @@ import {
   type Delivery,
   type EventRecord,
   type GroupPosition,
+  MAX_DESCRIPTION_LENGTH,
   MAX_ID_LENGTH,
   MAX_ORDERING_KEY_LENGTH,
   type PayloadRef,
@@ -112,6 +113,28 @@ export function cutKey(orderingKey: string): string {
   return `${beginning}~${digest}`;
 }
 
+/** The characters of a description that are looked at: behind much white space, there is nothing worth a line. */
+const MAX_READ = 4 * MAX_DESCRIPTION_LENGTH;
+
+/** White space and control characters, each of which ends or bends a line. */
+// deno-lint-ignore no-control-regex -- it finds control characters
+const BREAKS = /[\s\u0000-\u001f\u007f-\u009f]+/g;
+
+/**
+ * Makes a description that a record keeps: on one line, well-formed, and of up to 120 characters.
+ *
+ * @param text The text.
+ * @returns The description; undefined if nothing is left of it.
+ */
+export function cutDescription(text: string): string | undefined {
+  const line = text.slice(0, MAX_READ).replace(BREAKS, " ").trim();
+  // Half a pair at the cut would be shown as another character.
+  const cut = line.length > MAX_DESCRIPTION_LENGTH
+    ? `${line.slice(0, MAX_DESCRIPTION_LENGTH - 1).replace(/[\ud800-\udbff]$/, "")}…`
+    : line;
+  return cut === "" ? undefined : cut.toWellFormed();
+}
+
 /**
  * Makes the record of a delivery: due at once, and in no ordering group.
  *
@@ -129,6 +152,7 @@ export function accepted(
 ): EventRecord {
   const { platform, source, type, intake, deliveryId, traceparent } = delivery;
   const { action, repository, chat, sender, requestId, quietMs, newer, places = 1 } = delivery;
+  const { description } = delivery;
   const isHeard = newer !== undefined && newer !== "wait";
   // What is undefined is not stored, and one shape of all records is copied faster.
   return {
@@ -143,6 +167,7 @@ export function accepted(
     chat: chat ?? undefined,
     sender: sender ?? undefined,
     requestId: requestId ?? null,
+    description: description ? cutDescription(description) : undefined,
     receivedAt: now,
     state: "queued",
     attempt: 0,

@@ -19,6 +19,9 @@ export interface PlacesOptions {
    * number of the event that has joined the group last counts. With more than 1 there is no `quietMs`, and newer events
    * wait.
    *
+   * Only events that have a place are on the schedule, so a flood in one group does not hold up another. In a KV over the
+   * network, the events of a group end one after the other, each in the time of some answers.
+   *
    * @default {1}
    */
   readonly places?: number | undefined;
@@ -35,7 +38,9 @@ export interface BatchOptions {
    * wait: the latest one, with all of them as {@linkcode WebhookEvent.batch}. From 0 to 86,400,000, a day. With 0
    * nothing waits for others, but events that came meanwhile are handled together.
    *
-   * Events of another type or action begin the next call. A call gets up to 100 events, and up to 8 MB of payloads.
+   * Events of another type or action begin the next call. A call gets up to 100 events, and up to 8 MB of payloads. If
+   * events of one key differ in this, the first event's value counts. One commit settles all of them: in a KV the handler
+   * of a full batch may emit 150 events, or add 400 mutations with `settleWith`.
    *
    * @default {undefined} Each event is handled by itself, unless newer ones are heard ({@linkcode NewerOptions}): then 0.
    */
@@ -49,7 +54,9 @@ export interface BatchOptions {
   /**
    * Events that it is handled together with. `all` are those of any type and action that have this, too, and that the
    * same handlers take: one `on(["pull_request.opened", "pull_request.synchronize"], ...)`, for instance. An event that
-   * a further handler takes, or none, begins the next call.
+   * a further handler takes, or none, begins the next call. A later attempt in another version of the bot gets the same
+   * events if its handlers take them all; otherwise they are cut before the first one that others take, and the first part
+   * keeps its id.
    *
    * @default {undefined} Only events of one type and action are.
    */

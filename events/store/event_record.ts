@@ -28,6 +28,9 @@ export const MAX_ID_LENGTH = 600;
 /** The longest ordering key that a store keeps: a longer one is cut, so that it fits a key. */
 export const MAX_ORDERING_KEY_LENGTH = 256;
 
+/** The longest description that a record keeps, in characters: a longer one is cut. */
+export const MAX_DESCRIPTION_LENGTH = 120;
+
 /**
  * The repository of a forge's event.
  *
@@ -109,6 +112,8 @@ export interface Delivery extends BatchOptions, PlacesOptions {
   readonly sender?: EventSender | undefined;
   /** The id of the request that brought it, for the logs. */
   readonly requestId?: string | undefined;
+  /** What it is about, in a few words. Of a longer text, 120 characters are kept, on one line. */
+  readonly description?: string | undefined;
   /** The JSON document, byte for byte. */
   readonly body: Uint8Array<ArrayBuffer>;
   /** The JSON document, parsed. */
@@ -173,6 +178,8 @@ export interface EventRecord {
   readonly sender?: EventSender | undefined;
   /** The id of the request that brought it. */
   readonly requestId: string | null;
+  /** What it is about, in a few words: `#1442 Crash on start`. None if nothing is known of it. */
+  readonly description?: string | undefined;
   /** The time at which it was accepted, milliseconds since the epoch. */
   readonly receivedAt: number;
   /** Its state. */
@@ -426,6 +433,16 @@ export interface EventFilter {
   readonly orderingKey?: string | undefined;
   /** Dead events and those that are tried again whose last attempt has failed by this problem: its id. */
   readonly problem?: string | undefined;
+  /**
+   * Events whose id, request id, type, source, repository, chat or ordering key has this text in it, in upper or lower
+   * case.
+   */
+  readonly name?: string | undefined;
+  /**
+   * The same, and events whose description, sender's name, errors, reason for being put off or awaited name has this text
+   * in it. Payloads are not searched.
+   */
+  readonly text?: string | undefined;
   /** Events received at this time or later, milliseconds since the epoch. */
   readonly receivedAfter?: number | undefined;
   /** Events received before this time, milliseconds since the epoch. */
@@ -517,6 +534,7 @@ const OF_DELIVERY = {
   repository: orNone(shape({ id: isInteger, fullName: isText, owner: isText, name: isText })),
   chat: orNone(shape({ id: isInteger, type: orNone(isText) })),
   sender: orNone(shape({ id: isInteger, name: orNone(isText), isBot: isBoolean })),
+  description: orNone(isText),
   traceparent: orNone(isText),
 };
 

@@ -430,6 +430,20 @@ export interface EventOperations {
   limits(options?: { readonly name?: string | undefined }): AsyncIterableIterator<ListedLimit>;
 
   /**
+   * Opens a limit of a service that was closed by mistake, or for too long. Each process notices that within a second.
+   * Events that were put off until it would have opened come no sooner.
+   *
+   * @param name The name of the limit.
+   * @param options The part of the limit that is counted alone.
+   * @returns False if it is not closed, or cannot be read.
+   * @throws {TypeError} If the name or an option is something else.
+   */
+  reopenLimit(
+    name: string,
+    options?: { readonly key?: string | number | undefined },
+  ): Promise<boolean>;
+
+  /**
    * Lists the processes that handle the store's events, with the version of each and the events that it has
    * handlers for. A process notes itself when it starts and once a minute. One that was killed is listed for
    * five more minutes.
@@ -635,6 +649,15 @@ export interface StoreInspector {
    * @returns The ids of the events.
    */
   withDeliveryId(deliveryId: string): Promise<string[]>;
+
+  /**
+   * Finds the events whose ids, or delivery ids, begin with a text.
+   *
+   * @param text The text, well-formed.
+   * @param max The largest number of those of a source: if it has more, none of it is returned.
+   * @returns The ids of the events.
+   */
+  withIdBeginning(text: string, max: number): Promise<string[]>;
 
   /**
    * Finds which of some events are done and have kept payloads.

@@ -1,7 +1,16 @@
-import { checkOptions, checkWellFormed } from "../../core/check_options.ts";
+import { checkOptions, checkWellFormed, type OptionCheck } from "../../core/check_options.ts";
+import { untilDone } from "../../core/tries.ts";
 import type { Cell, CellKey } from "./engine.ts";
 import { isUnnamed, nameOfCell, type StoreCore } from "./store_core.ts";
-import { bucketAt, EMPTY, isTokenBucket, takenFrom, type TokenBucket } from "./token_bucket.ts";
+import {
+  bucketAt,
+  EMPTY,
+  isTokenBucket,
+  keptMs,
+  opening,
+  takenFrom,
+  type TokenBucket,
+} from "./token_bucket.ts";
 
 /** Kind of the cells of limits. */
 const LIMIT = "limit";
@@ -40,6 +49,29 @@ interface LimitListOptions {
 /** Makes the key of the cell of a limit. */
 export function limitKey(name: string, key: string): CellKey {
   return [LIMIT, name, key];
+}
+
+const checkKey: OptionCheck = (doing, name, value) => {
+  if (typeof value !== "number") checkWellFormed(doing, name, value);
+};
+
+/** Opens a limit that is closed. */
+export async function reopenLimit(
+  { engine }: StoreCore,
+  name: string,
+  options: { readonly key?: string | number | undefined } = {},
+): Promise<boolean> {
+  checkWellFormed("reopen the limit", "name", name);
+  checkOptions("reopen the limit", options, { key: checkKey });
+  const key = limitKey(name, String(options.key ?? ""));
+  return await untilDone(async () => {
+    const [cell] = await engine.cells([key]);
+    const now = engine.now();
+    const after = isTokenBucket(cell!.value) ? opening(cell!.value, now) : undefined;
+    if (!after) return false;
+    const change = { key, version: cell!.version, after, forMs: keptMs(after, now) };
+    return (await engine.apply({ cells: [change], urgency: "work" })).ok ? true : undefined;
+  });
 }
 
 /** Lists limits in the order of their names and keys. */

@@ -24,7 +24,7 @@ import { answers, wake } from "./_waits.ts";
 import { corrected } from "./arrival.ts";
 import type { Applied, Change, Engine, Put } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
-import { listLimits } from "./limits.ts";
+import { listLimits, reopenLimit } from "./limits.ts";
 import { consoleRecords, scheduleNotes } from "./own_cells.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
 import { answerQuestion } from "./_questions.ts";
@@ -106,6 +106,7 @@ function storeOf(core: StoreCore): EventStore {
     answer: async (name, value, options) => await answerQuestion(core, { name, value, ...options }),
     states: (options) => listStates(core, options),
     limits: (options) => listLimits(core, options),
+    reopenLimit: (name, options) => reopenLimit(core, name, options),
     processes: () => listProcesses(core),
     restore: restoring(core, kept, problems),
     portableEntries: () => portableEntries(core),

@@ -75,9 +75,10 @@ export function scheduleNotes({ engine }: StoreCore): ScheduleNotes {
 }
 
 /**
- * Kind of records: counts of a minute, counts of a quarter of an hour, acts of an operator, and wishes to stop one.
+ * Kind of records: counts of a minute, counts of a quarter of an hour, acts of an operator, wishes to stop one, and
+ * lists of the events that one has changed.
  */
-type ConsoleRecordKind = "minute" | "quarter" | "act" | "stop";
+type ConsoleRecordKind = "minute" | "quarter" | "act" | "stop" | "changed";
 
 /** Place of a record. Records of a kind are in the order of their numbers. */
 export interface ConsoleRecordKey {
@@ -141,12 +142,27 @@ export interface ConsoleRecords {
     before?: ConsoleRecordKey,
   ): AsyncIterableIterator<ConsoleRecord>;
   /**
-   * Writes a record, unless there is one in its place.
+   * Reads a record, to replace it.
+   *
+   * @param key The place of the record.
+   * @returns Its value, undefined if there is none, and its version, null if there is none.
+   */
+  readVersion(
+    key: ConsoleRecordKey,
+  ): Promise<{ readonly value: unknown; readonly version: string | null }>;
+  /**
+   * Writes a record, unless somebody else has written it meanwhile.
    *
    * @param record The record.
-   * @returns False if there is one.
+   * @param version The version that it must have; null for none.
+   * @param others Records that are written with it, in the same commit.
+   * @returns Its new version; null if it has another one, and nothing was written.
    */
-  create(record: NewConsoleRecord): Promise<boolean>;
+  replace(
+    record: NewConsoleRecord,
+    version: string | null,
+    others?: readonly NewConsoleRecord[],
+  ): Promise<string | null>;
   /**
    * Writes records, all or none.
    *
@@ -192,9 +208,15 @@ export function consoleRecords({ engine }: StoreCore): ConsoleRecords {
       }
     },
 
-    async create(record) {
-      const cells = [{ ...cellOf(record), version: null }];
-      return (await engine.apply({ cells, urgency: "work" })).ok;
+    async readVersion(key) {
+      const [record] = await engine.cells([keyOf(key)]);
+      return { value: record!.value ?? undefined, version: record!.version };
+    },
+
+    async replace(record, version, others = []) {
+      const cells = [{ ...cellOf(record), version }, ...others.map(cellOf)];
+      const result = await engine.apply({ cells, urgency: "work" });
+      return result.ok ? result.version : null;
     },
 
     async write(records) {

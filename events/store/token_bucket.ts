@@ -109,6 +109,15 @@ export function bucketAt(bucket: TokenBucket, rule: TokenRule, now: number): Tok
   return longest ? { ...at, longest, older: inLongSlots(older, perMs) } : at;
 }
 
+/**
+ * Checks whether a slot of a bucket ends sooner by its state at a time, since a clock was ahead. Unless that is stored, it
+ * ends as much later as it is looked at later.
+ */
+export function wasAhead(bucket: TokenBucket, { taken }: TokenBucket, now: number): boolean {
+  const last = Math.max(now, ...taken.map(([until]) => until));
+  return bucket.taken.some(([until]) => until > last);
+}
+
 /** Finds another rule with a longer time, if one was used and what was taken then still counts for it. */
 function longestOf(
   { perMs = 0, taken, longest }: TokenBucket,
@@ -242,6 +251,18 @@ export function promising(
 /** Closes a bucket up to a time, unless it is closed for longer. */
 export function closing(bucket: TokenBucket, until: number): TokenBucket {
   return { ...bucket, closedUntil: Math.max(until, bucket.closedUntil ?? -Infinity) };
+}
+
+/**
+ * Opens a bucket that is closed. What is promised is promised for when it is not closed any more, so that is dropped.
+ *
+ * @returns The bucket after; undefined if it is open.
+ */
+export function opening(
+  { closedUntil = -Infinity, promisedUntil: _, ...rest }: TokenBucket,
+  now: number,
+): TokenBucket | undefined {
+  return closedUntil > now ? rest : undefined;
 }
 
 /** Calculates for how long a bucket is kept: until it is as good as new, in milliseconds. */

@@ -318,7 +318,8 @@ export class Job implements EventLog {
     this.#startedAt = performance.now();
     const limit = this.#limit = new TimeLimit(limits, timeoutMs, this.#onLimit);
     const retry = this.#parts.plans.retryOf(this.#lease.record);
-    const within = { signal, limit, limitMs: timeoutMs, retry, places: this.#places };
+    const places = { places: this.#places, rooms: this.#rooms };
+    const within = { signal, limit, limitMs: timeoutMs, retry, ...places };
     const run = this.#run = new HandlerRun(this.#parts, this.#lease, within);
     return run.handle(handler, event, { log: this.#log, db, store: events });
   }

@@ -328,9 +328,18 @@ export class JobQueue implements JobListener {
     return job;
   }
 
+  /**
+   * True while the last place is for a job that was handed off, since it is its turn: its delivery is about to be answered.
+   * Otherwise jobs that are claimed meanwhile would take each place that gets free.
+   */
+  get #isKeptFree(): boolean {
+    return this.#wasClaimed && this.#answered === 0 && this.#handedOff.length > 0 &&
+      this.#pace.running === this.#concurrency - 1;
+  }
+
   #startNext(): void {
     this.#startHeld();
-    while (this.#pace.running < this.#concurrency) {
+    while (this.#pace.running < this.#concurrency && !this.#isKeptFree) {
       const job = this.#next();
       if (!job) return;
       const isSecond = this.#byId.get(job.id) !== job;

@@ -1,11 +1,54 @@
 import { met } from "../../core/check_options.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
+import { slotMs, type TokenRule } from "../store/token_bucket.ts";
 import type { SharedBucket } from "../store/tokens.ts";
 import { RetryLaterError } from "./event.ts";
 import type { TakeOptions } from "./take.ts";
 
 /** Longest wait for room by default, in milliseconds: twice the second of Telegram's limit for a chat. */
 const WAIT_MS = 2_000;
+
+/** The tokens that a run has taken: if it has to begin anew, it takes them again. */
+export class TakenTokens {
+  readonly #counts = new Map<SharedBucket, { readonly since: number; count: number }>();
+
+  /** Notes that tokens were taken. */
+  note(bucket: SharedBucket, count: number, rule: TokenRule): void {
+    const now = performance.now();
+    const known = this.#counts.get(bucket);
+    if (known && now < known.since + rule.perMs) known.count += count;
+    else this.#counts.set(bucket, { since: now, count });
+  }
+
+  /** Counts those that are not free again, all of them or some. */
+  of(bucket: SharedBucket, { perMs }: TokenRule): number {
+    const { since, count } = this.#counts.get(bucket) ?? { since: -Infinity, count: 0 };
+    return performance.now() < since + perMs ? count : 0;
+  }
+}
+
+/**
+ * Makes the error of a call for which there will never be room: the attempt itself has taken it, and would do so again
+ * if it was put off. If it can wait until that is free again, it only has to wait.
+ *
+ * @param name The name of the limit.
+ * @param options The rule, the number of tokens, and the longest wait.
+ * @param taken The number of tokens that the attempt has taken.
+ * @returns The error; undefined if there may be room.
+ */
+export function neverRoom(
+  name: string,
+  { limit, perMs, count = 1, waitMs = WAIT_MS }: TakeOptions,
+  taken: number,
+): Error | undefined {
+  if (taken + count <= limit || waitMs >= perMs + slotMs({ perMs })) return undefined;
+  return new RangeError(
+    `Cannot take part in the limit ${
+      met(name)
+    }: this attempt has taken ${taken} of ${limit} already, ` +
+      "by `rate` or `take`, and would take that again. Make each call in a step of its own, with its own `take`",
+  );
+}
 
 /**
  * Waits for tokens of a bucket, if there are none at hand.

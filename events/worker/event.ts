@@ -333,11 +333,13 @@ export class GiveUpError extends Error {
  * @example
  * ```ts
  * import { type EventHandler, RetryLaterError } from "@org/edge-base";
+ * import { retryAtOf } from "@org/edge-base/events";
  *
  * export const handler: EventHandler = async (_event, { signal }) => {
  *   const response = await fetch("https://api.example.com/labels", { method: "POST", signal });
- *   const seconds = Number(response.headers.get("Retry-After"));
- *   if (seconds > 0) throw new RetryLaterError("Rate limit", { afterMs: 1_000 * seconds });
+ *   const now = Date.now();
+ *   const retryAt = retryAtOf(response, now);
+ *   if (retryAt) throw new RetryLaterError("Rate limit", { afterMs: retryAt - now });
  * };
  * ```
  *

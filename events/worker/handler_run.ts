@@ -23,12 +23,13 @@ import {
   wakeOf,
   withWake,
 } from "../store/waits.ts";
+import type { TokenRule } from "../store/token_bucket.ts";
 import type { SharedBucket } from "../store/tokens.ts";
 import type { HeldLease } from "./_held_lease.ts";
 import type { Places } from "./concurrency_limit.ts";
 import { LeasedProgress } from "./_leased_progress.ts";
 import { loadMembers } from "./_members.ts";
-import { takeIfRoom, waitForTokens } from "./_tokens.ts";
+import { neverRoom, takeIfRoom, TakenTokens, waitForTokens } from "./_tokens.ts";
 import { canBeKept, takeStep } from "./_steps.ts";
 import {
   type EventHandler,
@@ -40,6 +41,7 @@ import {
 } from "./event.ts";
 import { PLAN } from "./handler_plans.ts";
 import { type Answer, type AskOptions, checkQuestion } from "./questions.ts";
+import type { RateRoom } from "./rate_limit.ts";
 import type { RetryPolicy } from "./retry_policy.ts";
 import {
   checkSleep,
@@ -86,6 +88,8 @@ export interface RunLimits {
   readonly retry: RetryPolicy;
   /** The places of the event under the limits of its handlers; undefined if there are no limits. */
   readonly places: Places | undefined;
+  /** The rooms under limits of rates with which the event has begun; undefined for none, and for runs within another. */
+  readonly rooms?: readonly RateRoom[] | undefined;
 }
 
 /**
@@ -123,8 +127,8 @@ export class HandlerRun {
   /** Set if it is the run of one of several handlers, whether these are done or not. */
   isAmongOthers = false;
   #taken: readonly EventRecord[] | undefined;
-  /** Set if it is the run of a step that has taken part in a limit. */
-  #hasTaken = false;
+  /** The tokens of limits that it has taken, outside of its steps; undefined for none. */
+  #tokens: TakenTokens | undefined;
   /** Set if newer events were taken that the handler could not be given. */
   #untold: { readonly error: unknown } | undefined;
 
@@ -238,36 +242,68 @@ export class HandlerRun {
 
   get #takes(): Take {
     const take = (name: string, options: TakeOptions) => this.#take(name, options);
-    return Object.assign(take, {
-      now: (name: string, options: TakeOptions) => this.#takeNow(name, options),
-      later: async (name: string, options: LaterOptions) =>
-        await this.#tracked(this.#closeLimit(name, options)),
-    });
+    // `Object.assign` takes several times as long, and this is done for each run.
+    take.now = (name: string, options: TakeOptions) => this.#takeNow(name, options);
+    take.later = async (name: string, options: LaterOptions) =>
+      await this.#tracked(this.#closeLimit(name, options));
+    return take;
   }
 
   async #take(name: string, options: TakeOptions): Promise<void> {
     this.#checkRunning("take part in a limit");
     checkTake(name, options);
     const bucket = this.#limit(name, options);
-    const step = this.#stepAtHand;
-    if (bucket.takeNow(options, options.count ?? 1) === undefined) {
-      const { signal } = (step ?? this).limits;
-      await this.#tracked(waitForTokens(bucket, name, options, signal)).catch((error) => {
-        // A call may have been made since the first room: then it is not known what the step has done.
-        throw step && !step.#hasTaken ? notBegun(error) : error;
+    const run = this.#stepAtHand ?? this;
+    const count = this.#stillNeeded(name, options);
+    if (count > 0 && bucket.takeNow(options, count) === undefined) {
+      const waiting = waitForTokens(bucket, name, { ...options, count }, run.limits.signal);
+      await this.#tracked(waiting).catch((error) => {
+        throw error instanceof RetryLaterError ? run.#putOff(error, bucket, name, options) : error;
       });
     }
-    if (step) step.#hasTaken = true;
+    run.#noteTaken(bucket, options.count ?? 1, options);
+  }
+
+  /** Counts the tokens that a call needs beside the one with which its event has begun. */
+  #stillNeeded(name: string, options: TakeOptions): number {
+    const { count = 1 } = options;
+    const room = this.#roomUnder(name, options);
+    return room?.handOver(options) ? count - 1 : count;
+  }
+
+  #roomUnder(name: string, { key = "" }: TakeOptions): RateRoom | undefined {
+    return this.#root.limits.rooms?.find((room) => room.isUnder(name, String(key)));
+  }
+
+  #noteTaken(bucket: SharedBucket, count: number, rule: TokenRule): void {
+    (this.#tokens ??= new TakenTokens()).note(bucket, count, rule);
+  }
+
+  /** Makes the error of a call of this run that has no room. */
+  #putOff(
+    error: RetryLaterError,
+    bucket: SharedBucket,
+    name: string,
+    options: TakeOptions,
+  ): Error {
+    let taken = this.#roomUnder(name, options)?.isTaken ? 1 : 0;
+    for (const run of this.#withAround()) taken += run.#tokens?.of(bucket, options) ?? 0;
+    const never = neverRoom(name, options, taken);
+    if (never) return never;
+    // A call may have been made since the first room: then it is not known what the step has done.
+    return this === this.#stepAtHand && !this.#tokens ? notBegun(error) : error;
   }
 
   async #takeNow(name: string, options: TakeOptions): Promise<boolean> {
     this.#checkRunning("take part in a limit");
     checkTake(name, options);
     const bucket = this.#limit(name, options);
-    const step = this.#stepAtHand;
-    const hasRoom = bucket.takeNow(options, options.count ?? 1) !== undefined ||
-      await this.#tracked(takeIfRoom(bucket, options));
-    if (step && hasRoom) step.#hasTaken = true;
+    const run = this.#stepAtHand ?? this;
+    const count = this.#stillNeeded(name, options);
+    const hasRoom = count === 0 || bucket.takeNow(options, count) !== undefined ||
+      await this.#tracked(takeIfRoom(bucket, { ...options, count }));
+    // Another attempt can do without them.
+    if (hasRoom) run.#noteTaken(bucket, 0, options);
     return hasRoom;
   }
 
@@ -649,9 +685,8 @@ export function runOf(context: HandlerContext): HandlerRun | undefined {
   return (context as { readonly [RUN]?: HandlerRun })[RUN];
 }
 
-/** Makes the error of a step that has not begun, if it is put off. */
-function notBegun(error: unknown): unknown {
-  if (!(error instanceof RetryLaterError)) return error;
+/** Makes the error of a step that has not begun, and is put off. */
+function notBegun(error: RetryLaterError): NotDoneError {
   return new NotDoneError(error.message, { afterMs: error.afterMs, cause: error });
 }
 

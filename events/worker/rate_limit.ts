@@ -32,7 +32,10 @@ export type RatedEvent = Pick<
  * @category Handlers
  */
 export interface RateOptions extends Pick<TakeOptions, "limit" | "perMs"> {
-  /** Name of the limit. If {@linkcode HandlerContext.take} names the same one, they share it. */
+  /**
+   * Name of the limit. If {@linkcode HandlerContext.take} names the same one, they share it: the first call of the
+   * handler has the room that its event has begun with.
+   */
   readonly name: string;
   /**
    * Part of the limit that is counted alone, or a function that finds it for an event.
@@ -98,8 +101,10 @@ function keyOf({ key }: RateOptions, event: RatedEvent): string {
 export class RateRoom {
   readonly #rate: FoundRate;
   readonly #bucket: SharedBucket;
-  /** Time before which it must be begun, by the monotonic clock. */
+  /** Time before which it must be begun, or its first call be made, by the monotonic clock. */
   #until = -Infinity;
+  /** Time before which it is not free again, unless a call has it. */
+  #takenUntil = -Infinity;
 
   /** Notes the room that is needed, and takes none yet. */
   constructor(rate: FoundRate, bucket: SharedBucket) {
@@ -110,6 +115,24 @@ export class RateRoom {
   /** The name of the limit. */
   get name(): string {
     return this.#rate.name;
+  }
+
+  /** Checks whether it is room under a limit. */
+  isUnder(name: string, key: string): boolean {
+    return this.#rate.name === name && this.#rate.key === key;
+  }
+
+  /** True if it was taken, and is neither a call's nor free again. */
+  get isTaken(): boolean {
+    return performance.now() < this.#takenUntil;
+  }
+
+  /** Gives the room to a call, unless that must come under a stricter rule, or it is too late. */
+  handOver({ limit, perMs }: TokenRule): boolean {
+    const isStricter = limit < this.#rate.limit || perMs > this.#rate.perMs;
+    if (isStricter || performance.now() >= this.#until) return false;
+    this.#until = this.#takenUntil = -Infinity;
+    return true;
   }
 
   /** True if as many wait in memory as may. */
@@ -143,6 +166,7 @@ export class RateRoom {
 
   #give(leftMs: number | undefined): boolean {
     this.#until = leftMs === undefined ? -Infinity : performance.now() + leftMs;
+    this.#takenUntil = this.#until + this.#rate.perMs;
     return leftMs !== undefined;
   }
 }

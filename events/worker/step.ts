@@ -66,7 +66,7 @@ export interface StepContext<TTx = unknown> {
    * Opens a state that outlives the event, such as the step of a conversation. What the handler sets is committed
    * with the settlement of the event as done, exactly once, and not at all if the handler fails, puts the
    * event off, or the event is cancelled. If somebody else has changed the same state meanwhile, the attempt
-   * fails with a `StateConflictError`, and is tried again as any other.
+   * fails with a `StateConflictError`, and is tried again as any other. One that is only read is not checked.
    *
    * Of several handlers of an event each commits its own states, when it is noted as done. An event has
    * up to three.

@@ -168,6 +168,18 @@ testCli("events limits tells what is free of each, and until when it is closed",
   assertEquals([missing.code, missing.err], [1, ["There is no limit telegram"]]);
 });
 
+testCli("events reopen-limit opens a limit that is closed", async ({ cli, store }) => {
+  await store.accept(delivery("d1"));
+  for (const key of ["", "42"]) await store.tokens.of("chats", key).closeFor(600_000);
+  assertEquals((await cli("reopen-limit", "chats", "42")).out, ["reopened: chats 42"]);
+  const again = await cli("reopen-limit", "chats", "42");
+  assertEquals([again.code, again.out], [1, ["not reopened: chats 42 (it is not closed)"]]);
+  assertEquals((await cli("reopen-limit", "chats", "--json")).out, ['{"reopened":true}']);
+  for (const words of [[], ["a", "b", "c"]]) {
+    assertEquals((await cli("reopen-limit", ...words)).code, 2);
+  }
+});
+
 testCli("events schedules tells up to when slots are made", async ({ cli, store }) => {
   await store.accept(delivery("d1"));
   assertEquals((await cli("schedules")).out, []);

@@ -43,6 +43,7 @@ Deno.test("no line of a help text is too long for a terminal", async () => {
     "states",
     "delete-states",
     "limits",
+    "reopen-limit",
     "problems",
     "schedules",
   ];

@@ -38,6 +38,7 @@ const CONDITIONS: readonly (readonly [readonly string[], EventFilter])[] = [
     chat: -5,
   }],
   [["--ordering-key", "a:1"], { orderingKey: "a:1" }],
+  [["--text", "Crash"], { text: "Crash" }],
   [["--older-than", "1d"], { receivedBefore: NOW - DAY }],
   [["--newer-than", "2d"], { receivedAfter: NOW - 2 * DAY }],
   [["--settled-before", "1h"], { settledBefore: NOW - HOUR }],
@@ -85,7 +86,7 @@ Deno.test("readOptions() reads ages in seconds, minutes, hours and days", () => 
 
 const MISTAKES: Readonly<Record<string, string>> = {
   "":
-    "Give a command: list, show, replay, forget-step, set-step, cancel, answer, wake, purge, answers, delete-answers, states, delete-states, limits, problems, schedules, emit, stats, doctor, export, backup, migrate, import, catch-up",
+    "Give a command: list, show, replay, forget-step, set-step, cancel, answer, wake, purge, answers, delete-answers, states, delete-states, limits, reopen-limit, problems, schedules, emit, stats, doctor, export, backup, migrate, import, catch-up",
   "listen": "Unknown command: events listen, did you mean list?",
   "constructor": "Unknown command: events constructor",
   "list d1": "events list takes no ids (events show does)",

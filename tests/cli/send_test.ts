@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { readSendOptions } from "../../cli/_send_options.ts";
 import { freePort } from "../../dev/harness/free_port.ts";
+import { runDeno } from "../../dev/harness/run.ts";
 import { TEST_SECRETS } from "../../testing/mod.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
@@ -313,6 +314,46 @@ Deno.test("send looks for the apps where they listen by default", () => {
   assertEquals(urlOf("messenger"), "http://localhost:8001/webhook");
   assertEquals(urlOf("telegram"), "http://localhost:8000/webhook");
   assertEquals(urlOf("messenger", "9000"), "http://localhost:9000/webhook");
+});
+
+/** Runs `send` in a process of its own, for the app at a port. */
+function sendAt(port: number) {
+  const main = new URL("../../cli/main.ts", import.meta.url).href;
+  const flags = [
+    "--cached-only",
+    "--quiet",
+    "--allow-read",
+    "--allow-env",
+    "--allow-net=localhost",
+  ];
+  return runDeno(["run", ...flags, main, "send", "forge", "push"], {
+    env: {
+      PORT: String(port),
+      FORGE_WEBHOOK_SECRET: signing,
+      NO_COLOR: "1",
+      NO_PROXY: "localhost",
+    },
+  });
+}
+
+testWith(["net", "read", "run", "env"], "send says which app it has found", async () => {
+  await using app = await startIntakeApp("forge");
+  const { port } = new URL(app.url);
+  const { code, stderr } = await sendAt(Number(port));
+  assertEquals([code, stderr], [0, `To forge at localhost:${port}`]);
+});
+
+testWith(["net", "read", "run", "env"], "send signs nothing for another program", async () => {
+  const got: string[] = [];
+  const place = { port: 0, hostname: "127.0.0.1", onListen: () => {} };
+  await using server = Deno.serve(place, ({ method, url }) => {
+    got.push(`${method} ${new URL(url).pathname}`);
+    return Response.json({ status: "ok" });
+  });
+  const { port } = server.addr;
+  const { code, stderr } = await sendAt(port);
+  assertEquals([code, got], [1, ["GET /health"]]);
+  assertStringIncludes(stderr, `Another program listens at localhost:${port}: its /health names`);
 });
 
 testWith(["read"], "send asks for the variable that the app reads", async () => {

@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import type { Act } from "../../console/_acts.ts";
+import type { Act } from "../../console/_act_record.ts";
 import { ConsoleData } from "../../console/_console_data.ts";
 import { type ActKind, type ActQuery, MAX_LENGTHS, newActId } from "../../console/_query.ts";
-import { openEventStore } from "../../events/mod.ts";
+import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { decodeValue, encodeValue } from "../../events/store/kv/value_codec.ts";
 import { testKv } from "../_kvs.ts";
 import { WallClock } from "../_wall_clock.ts";
@@ -167,7 +167,7 @@ Deno.test("an act whose process died is interrupted", async () => {
   await setValue(kv, key!, { ...value, state: "running" });
   assertEquals((await other.data.acts.get(id))!.state, "running");
   using clock = new WallClock();
-  clock.advance(10_001);
+  clock.advance(6_001);
   assertEquals((await other.data.acts.get(id))!.state, "interrupted");
   assertEquals((await other.data.acts.list()).acts.map(({ state }) => state), ["interrupted"]);
 });
@@ -344,12 +344,159 @@ Deno.test("the record of an act says how far it has come, at any time", async ()
   });
   assertEquals([record.changed, record.seen, record.underway], [100, 120, 20]);
   using clock = new WallClock();
-  clock.advance(10_001);
+  clock.advance(6_001);
   const { state, changed, underway } = (await other.data.acts.get(id))!;
-  assertEquals([state, changed, underway], ["interrupted", 100, 20]);
+  // None of the last step is gone: so nothing more was changed.
+  assertEquals([state, changed, underway], ["interrupted", 100, 0]);
   dead.reject(new Error("KV down"));
   const failed = await ended(sut, record);
-  assertEquals([failed.state, failed.changed, failed.underway], ["failed", 100, 20]);
+  assertEquals([failed.state, failed.changed, failed.underway], ["failed", 100, 0]);
+});
+
+/** Stores events, and has them die. */
+async function storeDead(sut: DataUnderTest, count: number): Promise<void> {
+  await accept(sut, count);
+  const leases = await claimAll(sut.store);
+  await Promise.all(leases.map((lease) => sut.store.bury(lease, new Error("no"))));
+}
+
+/** Has a store die in a step of an act: it changes some events of the step, and nothing more happens until the end. */
+function dieIn(store: EventStore, step: number, changed: number) {
+  const { purge } = store;
+  const dead = Promise.withResolvers<void>();
+  let steps = 0;
+  // It gives no sign of life either.
+  const { replace } = store.consoleRecords;
+  const freeze: typeof replace = async (...record) => {
+    if (steps >= step) await dead.promise;
+    return await replace(...record);
+  };
+  Object.assign(store.consoleRecords, { replace: freeze });
+  store.purge = async (filter, options) => {
+    if (++steps < step) return await purge(filter, options);
+    await purge({ ...filter, ids: filter.ids!.slice(0, changed) });
+    await dead.promise;
+    return await purge(filter, options);
+  };
+  const live = dead.resolve;
+  return { live, isDead: () => Promise.resolve(steps >= step), [Symbol.dispose]: live };
+}
+
+/** Reads the events that an act has changed, with what it did to each. */
+async function changedBy({ acts }: ConsoleData, id: string): Promise<Record<string, number>> {
+  const found: Record<string, number> = {};
+  for (let part = 1, parts = 1; part <= parts; part++) {
+    const read = (await acts.changed(id, part))!;
+    parts = read.parts;
+    for (const { fate, event } of read.events) {
+      const key = `${fate} ${event?.state ?? "gone"}`;
+      found[key] = (found[key] ?? 0) + 1;
+    }
+  }
+  return found;
+}
+
+testKv(
+  "an act whose process died tells exactly how far it came, and is resumed",
+  async (kv, other) => {
+    await using sut = await openData(kv);
+    await using elsewhere = await openData(await other());
+    const { data, store } = sut;
+    await storeDead(sut, 70);
+    const query = { state: "dead" } as const;
+    const { count } = await countFor(data, "purge", query);
+    using death = dieIn(store, 2, 7);
+    const question = { id: newActId(), kind: "purge", query, of: count, by: "me" } as const;
+    const { id } = await data.acts.all(question);
+    await until(death.isDead);
+    await until(async () => (await store.stats()).dead === 13);
+    assertEquals(await changedBy(elsewhere.data, id), {
+      "changed gone": 50,
+      "underway dead": 13,
+      "underway gone": 7,
+    });
+    using clock = new WallClock();
+    clock.advance(6_001);
+    const stopped = (await elsewhere.data.acts.get(id))!;
+    assertEquals([stopped.state, stopped.changed, stopped.of], ["interrupted", 57, 70]);
+    assertEquals(await changedBy(elsewhere.data, id), { "changed gone": 57 });
+    const [listed] = (await elsewhere.data.acts.list()).acts;
+    assertEquals(listed!.changed, 57);
+    // Twice at the same time.
+    await Promise.all([1, 2].map((by) => elsewhere.data.acts.resume(id, `you ${by}`)));
+    const end = await ended(elsewhere, stopped);
+    assertEquals([end.state, end.changed, end.resumed], ["finished", 70, 1]);
+    assertEquals(await changedBy(elsewhere.data, id), { "changed gone": 70 });
+    const resumed = elsewhere.logged.filter(({ message }) => message === "console act resumed");
+    assertEquals(resumed.length, 1);
+    // The process was only silent: it finds that somebody else has gone on, and changes nothing of the record.
+    death.live();
+    const isOver = () => sut.logged.some(({ message }) => message === "console act ended");
+    await until(() => Promise.resolve(isOver()));
+    assertEquals(await elsewhere.data.acts.get(id), end);
+  },
+);
+
+testKv(
+  "an act that was stopped goes on where it was resumed, in any instance",
+  async (kv, other) => {
+    await using sut = await openData(kv);
+    await using elsewhere = await openData(await other());
+    const { data, store } = sut;
+    await accept(sut, 160);
+    const act = await actOnAll(data, "cancel", { state: "queued" });
+    await until(async () => (await data.acts.get(act.id))!.changed > 0);
+    await elsewhere.data.acts.end(act.id, "you");
+    const stopped = await ended(sut, act);
+    assertEquals([stopped.state, stopped.changed < 160], ["stopped", true]);
+    assertEquals(stopped.changed, (await store.stats()).dead);
+    assertEquals(await ended(elsewhere, act), stopped);
+    await elsewhere.data.acts.resume(act.id, "they");
+    await elsewhere.data.acts.resume(act.id, "they");
+    // It is stopped anew as well.
+    await data.acts.end(act.id, "me again");
+    const again = await ended(elsewhere, act);
+    assertEquals([again.state, again.stoppedBy, again.resumedBy], ["stopped", "me again", "they"]);
+    assertEquals(await ended(sut, act), again);
+    await data.acts.resume(act.id, "they");
+    const { state, changed, seen } = await ended(sut, act);
+    assertEquals([state, changed, seen], ["finished", 160, 160]);
+    assertEquals(await changedBy(data, act.id), { "changed dead": 160 });
+    // What is finished stays so.
+    await data.acts.resume(act.id, "they");
+    assertEquals((await data.acts.get(act.id))!.state, "finished");
+  },
+);
+
+Deno.test("a resumed replay leaves what has died again meanwhile", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  await storeDead(sut, 60);
+  const act = await actOnAll(data, "replay", { state: "dead" });
+  await until(async () => (await data.acts.get(act.id))!.changed === 50);
+  await data.acts.end(act.id, "me");
+  await ended(sut, act);
+  for (const lease of await claimAll(store)) await store.bury(lease, "again");
+  await data.acts.resume(act.id, "me");
+  assertEquals((await ended(sut, act)).changed, 60);
+  assertEquals((await store.stats()).dead, 50);
+  assertEquals(await changedBy(data, act.id), { "changed dead": 50, "changed queued": 10 });
+});
+
+Deno.test("the list of an act tells which events had changed before their turn", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  await buryAll(store, ["a", "b", "c"]);
+  const { purge } = store;
+  store.purge = async (filter, options) => {
+    await store.replay("b");
+    return await purge(filter, options);
+  };
+  const act = await actOnAll(data, "purge", { state: "dead" });
+  assertEquals((await ended(sut, act)).changed, 2);
+  assertEquals(await changedBy(data, act.id), { "changed gone": 2, "left queued": 1 });
+  assertEquals(await data.acts.changed("0-12345678", 1), null);
+  assertEquals((await data.acts.changed(act.id, 99))!.events, []);
 });
 
 Deno.test("an act that takes long to find its events gives signs of life", async () => {

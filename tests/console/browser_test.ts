@@ -193,7 +193,7 @@ browse("an operator filters, pages, and acts on all that match", async (world) =
   await follow(page, "text=Replay…", /act\?kind=replay/);
   await page.waitForSelector("text=Replay 44 events?");
   await follow(page, "main form button", /progress\?id=/);
-  await page.waitForSelector("text=44 changed");
+  await page.waitForSelector("text=44 of 44 changed");
   await page.waitForSelector("text=finished");
   await page.goto(`${world.url}/console/deliveries?state=done&type=push`);
   await rows(page, 44);
@@ -229,13 +229,22 @@ browse("an operator sees how far the count before an act is, and stops the act",
   goOn();
   await page.waitForSelector("text=Purge 70 events?");
   const end = holdLists(world.store, 50, 2);
+  // The browser sends nothing before the number is typed.
+  await page.click("form[action=act] button");
+  await page.fill("#typed", "69");
+  await page.click("form[action=act] button");
+  assertMatch(page.url(), /act\?kind=purge/);
+  await page.fill("#typed", "70");
   await follow(page, "form[action=act] button", /progress\?id=/);
-  await page.waitForSelector("text=50 changed");
+  await page.waitForSelector("text=50 of 70 changed");
   await page.click("text=Stop");
   await page.waitForURL(/progress\?id=/);
   end();
-  await page.waitForSelector("text=Stopped by operator");
+  await page.waitForSelector("text=Stopped after 50 of 70 by operator");
   assertEquals((await world.store.stats()).dead, 20);
+  await follow(page, "text=Resume", /progress\?id=/);
+  await page.waitForSelector("text=70 of 70 changed");
+  assertEquals((await world.store.stats()).dead, 0);
 });
 
 browse("an operator acts on a group whose key has a line break", async (world) => {
@@ -245,8 +254,9 @@ browse("an operator acts on a group whose key has a line break", async (world) =
   await rows(page, 2);
   await page.goto(`${world.url}/console/act?kind=purge&state=dead&group=a%0Ab`);
   await page.waitForSelector("text=Purge 2 events?");
+  await page.fill("#typed", "2");
   await follow(page, "main form button", /progress\?id=/);
-  await page.waitForSelector("text=2 changed");
+  await page.waitForSelector("text=2 of 2 changed");
 });
 
 browse("a viewer sees all and may not act", async (world) => {
@@ -404,6 +414,20 @@ browse("a page rests while it is paused, and shows times in the reader's zone", 
   await page.waitForRequest((request) => request.headers()["x-poll"] === "1");
 });
 
+/** Acts on all of a choice, as a program does, and waits until that has ended. */
+async function actAsProgram({ url }: World, choice: object): Promise<string> {
+  const headers = { Authorization: `Bearer ${OPERATOR}`, "Content-Type": "application/json" };
+  const post = async (value: object) => {
+    const init = { method: "POST", headers, body: JSON.stringify(value) };
+    return await (await fetch(`${url}/console/api/act`, init)).json();
+  };
+  const { act, count } = await post({ ...choice, dryRun: true });
+  for (;;) {
+    const { act: { state } } = await post({ ...choice, act, of: count });
+    if (state !== "running") return act;
+  }
+}
+
 browse("axe finds nothing, in both themes and at the width of a phone", async (world) => {
   // On loading it reads a variable, which a test without permissions may not.
   const { default: axe } = await import("axe-core");
@@ -427,9 +451,12 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
       `delivery?id=${id}`,
       `act?kind=purge&id=${id}`,
       "act?kind=replay&state=dead",
+      "act?kind=purge&state=dead",
       "delivery?id=none",
     ],
   ];
+  const act = await actAsProgram(world, { kind: "replay", state: "dead" });
+  paths.push(`progress?id=${act}`, `changed?id=${act}`);
   for (const colorScheme of ["light", "dark"] as const) {
     for (const width of [1280, 390]) {
       const options = { colorScheme, bypassCSP: true, viewport: { width, height: 800 } };
@@ -438,7 +465,9 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
         if (path !== "login") await page.goto(`${world.url}/console/${path}`);
         await page.evaluate("document.querySelector('.values')?.setAttribute('open', '')");
         await page.evaluate(axe.source);
-        const { violations } = await page.evaluate("axe.run()") as AxeResults;
+        const { violations } = await page.evaluate(
+          "axe.run({ rules: { 'target-size': { enabled: true } } })",
+        ) as AxeResults;
         const found = violations.map((each) => `${each.id}: ${each.nodes.map(({ html }) => html)}`);
         assertEquals(found, [], `${path} ${colorScheme} ${width}`);
         const isWide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
@@ -694,3 +723,25 @@ browse("a row opens that was pressed while another one came", async (world) => {
   await world.send("issues");
   await rows(page, 3);
 });
+
+browse(
+  "new deliveries are announced, and a pause lasts from page to page",
+  async (world) => {
+    const page = await world.enter("deliveries");
+    await world.send("push");
+    await rows(page, 1);
+    await world.send("release");
+    await page.waitForSelector('.fresh a:text-is("1 new")');
+    await rows(page, 1);
+    await follow(page, ".fresh a", /deliveries$/);
+    await rows(page, 2);
+    await page.click("[data-pause]");
+    for (const path of ["deliveries", ""]) {
+      await page.goto(`${world.url}/console/${path}`);
+      await page.waitForSelector('[data-pause][aria-pressed=true]:text-is("Resume")');
+    }
+    await rests(page);
+    await page.click("[data-pause]");
+    await page.waitForRequest((request) => request.headers()["x-poll"] === "1");
+  },
+);

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { ActCount } from "../../console/_act_steps.ts";
-import type { Act } from "../../console/_acts.ts";
+import type { Act } from "../../console/_act_record.ts";
 import type { Activity } from "../../console/_activity.ts";
 import type { ConsoleData, Overview } from "../../console/_console_data.ts";
 import { ASSETS } from "../../console/_http.ts";
@@ -33,7 +33,9 @@ Deno.test("the console's address leads to its first page, below any prefix", asy
 
 Deno.test("an address below a page leads to the first page, and not round and round", async () => {
   await using board = await openBoard();
-  for (const [path, to] of [["/login/", "../"], ["/a/b/c", "../../"], ["/deliveries/x", "../"]]) {
+  for (
+    const [path, to] of [["/login/", "../login"], ["/a/b/c", "../../"], ["/deliveries/x", "../"]]
+  ) {
     assertEquals((await board.get(path!)).headers.get("Location"), to);
   }
 });
@@ -65,7 +67,7 @@ for (
       assertStringIncludes(await page(board, `/act?kind=purge&id=${id}`), "Purge this event?");
       const style = await board.get(`/${ASSETS.style.name}`);
       assertEquals(await style.text(), ASSETS.style.content);
-      assertEquals((await board.get("/login/")).headers.get("Location"), "../");
+      assertEquals((await board.get("/login/")).headers.get("Location"), "../login");
       const Cookie = await board.login();
       assertEquals((await board.act({ kind: "purge", id })).status, 303);
       assertEquals((await board.post("/logout", {}, { Cookie })).status, 303);
@@ -90,7 +92,7 @@ Deno.test("pages link beside themselves only, so that a prefix does not matter",
     ]
   ) {
     for (const [, url] of (await page(board, path)).matchAll(/(?:href|src|action)="([^"]*)"/g)) {
-      assertMatch(url!, /^(\.\/|#main|[a-z]+(-[0-9a-f]{12}\.(css|js|svg))?)(\?|$)/, path);
+      assertMatch(url!, /^(\.\/|#main|#list|[a-z]+(-[0-9a-f]{12}\.(css|js|svg))?)(\?|$)/, path);
     }
   }
 });
@@ -185,7 +187,7 @@ Deno.test("the first page says which counts were cut short, and when old ones we
   const html = await page(board, "/");
   const tiles = [...html.matchAll(/<span class="state \w+">([^<]*)<\/span><b>([^<]*)/g)];
   assertEquals(tiles.map(([, name, text]) => `${name}: ${text}`), [
-    ...["waiting, at least: 9,980", "running: 10,000+", "parked: 0", "done: …", "dead: 3"],
+    ...["queued, at least: 9,980", "running: 10,000+", "parked: 0", "done: …", "dead: 3"],
   ]);
   assert(!html.includes("Counted at") && !html.includes("No delivery yet"));
   ages = [6_000, 0];
@@ -434,8 +436,8 @@ Deno.test("an act on many can begin only once all that it would change are count
   };
   await using board = await openBoard({ data: { actCounts: { look } } });
   const askedAt = Date.now() - 60_000;
-  const question = async (counted: Omit<ActCount, "askedAt" | "notKept">, headers = {}) => {
-    count = { notKept: 0, ...counted, askedAt };
+  const question = async (counted: Pick<ActCount, "count" | "isMore">, headers = {}) => {
+    count = { notKept: 0, first: [], ...counted, askedAt };
     const Cookie = await board.login();
     const response = await board.get("/act?kind=purge&state=dead", { Cookie, ...headers });
     return (await response.text()).replaceAll(/\s+/g, " ");
@@ -444,7 +446,11 @@ Deno.test("an act on many can begin only once all that it would change are count
   assert(none.includes("Nothing matches any more") && !none.includes('action="act"'));
   const counting = await question({ count: 12_345, isMore: true, ...{ notKept: 700 } });
   for (
-    const part of ['<div data-live="often">', "12,345 counted so far. 700 more", ">Cancel</a>"]
+    const part of [
+      '<div data-live="often">',
+      "12,345 counted so far. 700 more",
+      ">Stop counting</a>",
+    ]
   ) {
     assertStringIncludes(counting, part);
   }
@@ -475,7 +481,9 @@ Deno.test("an operator stops an act on many from its page, a viewer does not", a
   assertEquals((await board.post("/stop", { id: "x" }, { Cookie })).status, 404);
   const stopped = await board.post("/stop", { id: id! }, { Cookie });
   assertEquals([stopped.status, stopped.headers.get("Location")], [303, `progress?id=${id}`]);
-  await until(async () => /Stopped by operator \w{4} from 192/.test(await textOf(Cookie)));
+  await until(async () =>
+    /Stopped after \d+ of 120 by operator \w{4} from 192/.test(await textOf(Cookie))
+  );
   assert((await store.stats()).queued > 0);
 });
 
@@ -637,23 +645,112 @@ Deno.test("a replay that can change nothing says why", async () => {
     const text = await page(board, `/${progress}`);
     return text.includes("finished") && text;
   });
-  assertStringIncludes(text, "0 changed, 1 read. 1 cannot be replayed");
+  assertStringIncludes(text, "0 changed. 1 cannot be replayed");
 });
 
 Deno.test("the page of an act that was interrupted claims nothing that is not known", async () => {
   await using board = await openBoard();
   const act = { kind: "purge", query: { state: "dead" }, state: "running", aliveAt: 0 } as const;
-  const id = await keepAct(board, { ...act, changed: 100, underway: 50, seen: 150 });
+  const id = await keepAct(board, { ...act, changed: 100, underway: 50, seen: 150, of: 14_759 });
   const html = await page(board, `/progress?id=${id}`);
-  assertStringIncludes(html, "At least 100 changed, 150 read. Up to 50 more");
-  assertStringIncludes(html, "Its process stopped before the act was finished.");
+  assertStringIncludes(
+    html,
+    "Stopped after at least 100 of 14,759: its process ended. Up to 50 more",
+  );
+  const known = await keepAct(board, { ...act, changed: 3_650, seen: 3_650, of: 14_759 });
+  const exact = await page(board, `/progress?id=${known}`);
+  assertStringIncludes(exact, "Stopped after 3,650 of 14,759: its process ended.");
+  assertStringIncludes(exact, 'action="resume"');
+  assertStringIncludes(await page(board, "/acts"), "after 3,650 of 14,759");
+});
+
+Deno.test("an operator resumes an act from its page, a viewer does not", async () => {
+  await using board = await openBoard();
+  const ids = await Promise.all(["1", "2", "3"].map((id) => storeDead(board.store, id)));
+  const act = { kind: "purge", query: { state: "dead" }, state: "stopped" } as const;
+  const id = await keepAct(board, { ...act, stoppedBy: "you", of: 3 });
+  const [Cookie, viewer] = [await board.login(), await board.login(VIEWER)];
+  const textOf = async (Cookie: string, to = `progress?id=${id}`) =>
+    await (await board.get(`/${to}`, { Cookie })).text();
+  assert(!(await textOf(viewer)).includes('action="resume"'));
+  assertEquals((await board.post("/resume", { id }, { Cookie: viewer })).status, 403);
+  assertEquals((await board.post("/resume", { id: "x" }, { Cookie })).status, 404);
+  assertStringIncludes(await textOf(Cookie), "Stopped after 0 of 3 by you.");
+  const resumed = await board.post("/resume", fieldsOf(await textOf(Cookie)), { Cookie });
+  assertEquals([resumed.status, resumed.headers.get("Location")], [303, `progress?id=${id}`]);
+  const end = await until(async () => {
+    const text = await textOf(Cookie);
+    return text.includes("finished") && text;
+  });
+  assert(end.includes("3 of 3 changed.") && !end.includes('action="resume"'));
+  const list = await textOf(viewer, /href="(changed\?id=[^"]+)"/.exec(end)![1]);
+  for (const each of ids) assertStringIncludes(list, each);
+  assertEquals(list.matchAll(/<td>deleted/g).toArray().length, 6);
+});
+
+Deno.test("a purge of many wants the number of events typed", async () => {
+  await using board = await openBoard();
+  for (const id of ["1", "2"]) await storeDead(board.store, id);
+  const html = await page(board, "/act?kind=purge&state=dead");
+  for (const part of ["Type 2 to delete them for good", 'pattern="2"', ">Keep them</a>"]) {
+    assertStringIncludes(html, part);
+  }
+  const fields = fieldsOf(html);
+  for (const typed of ["", "1", "two", "22"]) {
+    assertEquals((await board.act({ ...fields, typed })).status, 400, typed);
+  }
+  assertEquals((await board.act({ ...fields, typed: "2", of: "" })).status, 400);
+  assertEquals((await board.store.stats()).dead, 2);
+  assertEquals((await board.act({ ...fields, typed: " 2 " })).status, 303);
+  await until(async () => (await board.store.stats()).dead === 0);
+});
+
+Deno.test("the two buttons of a question cannot be mixed up", async () => {
+  await using board = await openBoard();
+  const { id } = await board.store.accept(delivery("1"));
+  const buttons = async (path: string) =>
+    (await page(board, path)).matchAll(
+      /<(?:button class="(?:go|danger)"|a class="button"[^>]*)>([^<]+)</g,
+    )
+      .map(([, label]) => label).toArray();
+  assertEquals(await buttons(`/act?kind=cancel&id=${id}`), ["Cancel event", "Keep it"]);
+  assertEquals(await buttons("/act?kind=cancel&state=queued"), ["Cancel 1 event", "Keep them"]);
+  const dead = await storeDead(board.store, "2");
+  assertEquals(await buttons(`/act?kind=purge&id=${dead}`), ["Purge event", "Keep it"]);
+  assertEquals(await buttons(`/act?kind=replay&id=${dead}`), ["Replay event", "Back"]);
+});
+
+Deno.test("a state has one name: on pages, in addresses and in errors", async () => {
+  await using board = await openBoard();
+  await board.store.accept(delivery("1"));
+  const Cookie = await board.login();
+  const texts = [
+    ...[await page(board, "/"), await page(board, "/deliveries?state=queued")],
+    await (await board.get("/deliveries?state=zombie", { Cookie })).text(),
+  ];
+  const names = texts.flatMap((text) =>
+    text.matchAll(/class="state queued">([^<,]+)|<option value="queued"[^>]*>([^<]+)/g)
+      .map(([, badge, option]) => badge ?? option).toArray()
+  );
+  assertEquals([names.length > 2, new Set(names)], [true, new Set(["queued"])]);
+  assertStringIncludes(texts.at(-1)!, "must be one of queued,");
+});
+
+Deno.test("a page is found with a slash behind its name", async () => {
+  await using board = await openBoard({}, "/bots/triage");
+  for (
+    const [from, to] of [["deliveries/", "../deliveries"], ["acts/?cursor=1", "../acts?cursor=1"]]
+  ) {
+    const response = await board.get(`/${from}`);
+    assertEquals([response.status, response.headers.get("Location")], [303, to]);
+  }
 });
 
 Deno.test("the bar of an act goes on where others have changed its events before", async () => {
   await using board = await openBoard();
-  const act = { kind: "replay", query: { state: "done" }, state: "running" } as const;
+  const act = { kind: "replay", query: { state: "done" }, state: "running", of: 90 } as const;
   const id = await keepAct(board, { ...act, changed: 5, seen: 60, notKept: 10 });
-  assertStringIncludes(await page(board, `/progress?id=${id}&of=90`), 'max="90" value="50"');
+  assertStringIncludes(await page(board, `/progress?id=${id}`), 'max="90" value="50"');
 });
 
 Deno.test("the question about a replay says where events go on", async () => {
@@ -823,7 +920,7 @@ Deno.test("characters that nobody sees are shown", async () => {
 
 Deno.test("the list shows why deliveries have failed", async () => {
   await using board = await openBoard();
-  await storeDead(board.store, "1", {}, new Error(`out of ${"l".repeat(100)}uck\nand more`));
+  await storeDead(board.store, "1", {}, new Error(`out of ${"l".repeat(300)}uck\nand more`));
   const html = await page(board, "/deliveries?state=dead");
-  assertStringIncludes(html, `Error: out of ${"l".repeat(66)}…</span>`);
+  assertStringIncludes(html, `Error: out of ${"l".repeat(186)}…</div>`);
 });

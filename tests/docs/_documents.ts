@@ -9,7 +9,7 @@ const FOREIGN = new Set([".git", "node_modules", "data", "coverage"]);
 /** The repository's documents, by path. */
 export async function documents(): Promise<Map<string, string>> {
   const found = new Map<string, string>();
-  for (const folder of ["", "docs/", "dev/bench/"]) {
+  for (const folder of ["", "docs/", "deploy/", "dev/bench/"]) {
     for await (const { name, isFile } of Deno.readDir(new URL(folder, ROOT))) {
       if (!isFile || !name.endsWith(".md")) continue;
       found.set(folder + name, await read(folder + name));

@@ -65,7 +65,7 @@ async function stepsOf(file: keyof typeof BOTS): Promise<Steps> {
   return {
     code: blocks(text, "ts").find((block) => block.includes(`platform: ${platform}(`))!,
     file,
-    flags: first.match(/--allow-\S+/g)!.map((flag) => flag.replace("0.0.0.0:8000", "127.0.0.1")),
+    flags: first.match(/--allow-\S+/g)!.map((flag) => flag.replace("0.0.0.0", "127.0.0.1")),
     env: Object.fromEntries(env),
     send: send!.split(" "),
   };

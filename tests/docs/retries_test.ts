@@ -21,7 +21,7 @@ const rangeOf = (range: readonly [number, number], unitMs: number, unit: string)
 
 /** Documents and modules that say when an event is dead. */
 const DEFAULT_IN = [
-  ...["README.md", "docs/flows.md", "docs/handlers.md", "docs/recipes.md", "docs/limits.md"],
+  ...["README.md", "docs/flows.md", "docs/handlers.md", "docs/limits.md"],
   ...["docs/configuration.md", "docs/operating.md", "app/define_app.ts"],
   "events/worker/retry_policy.ts",
 ];

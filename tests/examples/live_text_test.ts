@@ -3,7 +3,9 @@ import { Octokit } from "@octokit/core";
 import { assert, assertEquals } from "@std/assert";
 import { Api } from "grammy/web";
 import { setTimeout as wait } from "node:timers/promises";
-import { bot } from "../../examples/live_text.ts";
+import { bot as commentBot } from "../../examples/live_comment.ts";
+import { bot as textBot } from "../../examples/live_text.ts";
+import type { App } from "../../app/mod.ts";
 import { sqlite } from "../../mod.ts";
 import { forgeDelivery, messengerUpdate, startTestBot } from "../../testing/mod.ts";
 import { withFolder } from "../_folder.ts";
@@ -33,9 +35,15 @@ const comment = () =>
 
 /** The platforms, the time after which there is room for another edit, and the texts if the first call's fate is unknown. */
 const PLATFORMS = {
-  telegram: { dialect: TELEGRAM, deliver: message, roomMs: 2_000, unknown: [FIRST, WHOLE] },
-  github: { dialect: GITHUB, deliver: comment, roomMs: 6_000, unknown: [WHOLE] },
-} as const;
+  telegram: {
+    ...{ bot: textBot as App, file: "live_text.ts", dialect: TELEGRAM, deliver: message },
+    ...{ roomMs: 2_000, unknown: [FIRST, WHOLE] },
+  },
+  github: {
+    ...{ bot: commentBot as App, file: "live_comment.ts", dialect: GITHUB, deliver: comment },
+    ...{ roomMs: 6_000, unknown: [WHOLE] },
+  },
+};
 
 /** Options of the bot, whose model is the test's. */
 function optionsOf(api: LimitedApi, model: typeof answer, file?: string) {
@@ -86,8 +94,9 @@ function rejectOn(signal: AbortSignal, reject: (reason: unknown) => void): void 
 
 const textsOf = (texts: readonly string[]) => texts.map((text) => text.replace(/\n<!--.*/, ""));
 
-for (const [name, { dialect, deliver, roomMs, unknown }] of Object.entries(PLATFORMS)) {
-  testWith(["net"], `examples/live_text.ts shows an answer on ${name}`, async () => {
+for (const [name, platform] of Object.entries(PLATFORMS)) {
+  const { bot, file, dialect, deliver, roomMs, unknown } = platform;
+  testWith(["net"], `examples/${file} shows an answer on ${name}`, async () => {
     using clock = new WallClock();
     await using api = startLimited(dialect);
     const { model } = writing(api, clock, roomMs);
@@ -99,7 +108,7 @@ for (const [name, { dialect, deliver, roomMs, unknown }] of Object.entries(PLATF
 
   testWith(
     ["net"],
-    `examples/live_text.ts leaves edits out that ${name} would refuse`,
+    `examples/${file} leaves edits out that ${name} would refuse`,
     async () => {
       using clock = new WallClock();
       await using api = startLimited(dialect);
@@ -118,7 +127,7 @@ for (const [name, { dialect, deliver, roomMs, unknown }] of Object.entries(PLATF
   );
 
   for (const at of [1, 2, 3, 4]) {
-    testWith(["net"], `examples/live_text.ts obeys ${name}, which refuses call ${at}`, async () => {
+    testWith(["net"], `examples/${file} obeys ${name}, which refuses call ${at}`, async () => {
       using clock = new WallClock();
       await using api = startLimited(dialect, { at, as: "is refused" });
       const { model, asked } = writing(api, clock, roomMs);
@@ -143,7 +152,7 @@ for (const [name, { dialect, deliver, roomMs, unknown }] of Object.entries(PLATF
     const lost = `goes on with ${name} if its lease is lost while call ${at} ${as} its effect`;
     testWith(
       ["net", "read", "write"],
-      `examples/live_text.ts ${lost}`,
+      `examples/${file} ${lost}`,
       () =>
         withFolder(async (folder) => {
           using clock = new WallClock();
@@ -168,9 +177,9 @@ for (const [name, { dialect, deliver, roomMs, unknown }] of Object.entries(PLATF
   }
 }
 
-testWith(["net"], "examples/live_text.ts keeps to GitHub's limits with 45 answers", async () => {
+testWith(["net"], "examples/live_comment.ts keeps to GitHub's limits with 45 answers", async () => {
   await using api = startLimited(GITHUB);
-  await using test = await startTestBot(bot, optionsOf(api, answer));
+  await using test = await startTestBot(commentBot as App, optionsOf(api, answer));
   for (let i = 0; i < 45; i++) await test.deliver(comment());
   const waiting = await Array.fromAsync(test.store.list({ state: "queued" }));
   assert(waiting.length > 0, "there was room for all");

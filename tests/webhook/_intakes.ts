@@ -20,13 +20,15 @@ export type ForgeIntakeOptions = ForgeOptions & IntakeParts;
 export type MessengerIntakeOptions = MessengerOptions & IntakeParts;
 
 /** Creates the intake of a forge whose secrets are given in code. */
-export function forgeIntake({ store, telemetry, ...options }: ForgeIntakeOptions): Hono {
-  return createIntake(forge(options), { store, telemetry });
+export function forgeIntake({ store, telemetry, describe, ...options }: ForgeIntakeOptions): Hono {
+  return createIntake(forge(options), { store, telemetry, describe });
 }
 
 /** Creates the intake of a messenger whose secrets are given in code. */
-export function messengerIntake({ store, telemetry, ...options }: MessengerIntakeOptions): Hono {
-  return createIntake(messenger(options), { store, telemetry });
+export function messengerIntake(
+  { store, telemetry, describe, ...options }: MessengerIntakeOptions,
+): Hono {
+  return createIntake(messenger(options), { store, telemetry, describe });
 }
 
 /** Status, code and message of a refusal. */

@@ -54,6 +54,9 @@ const [ALL, NEXT] = [500, 2];
 /** The number of groups checked at the same time. */
 const CONCURRENCY = 10;
 
+/** Number of positions for a millisecond: so many events do not join a group in that time, one after the other. */
+const PER_MS = 1_024;
+
 /** Largest position: above it, two successive numbers can be equal. */
 const MAX_NEXT = 2 ** 52;
 
@@ -130,7 +133,12 @@ async function readGroup({ kv, keys }: StoreParts, key: string): Promise<Group> 
  */
 export async function readToJoin(parts: StoreParts, key: string): Promise<Group> {
   const group = await unlessHeld(() => readGroup(parts, key), ({ heldUntil }) => heldUntil);
-  return group.versionstamp === null ? { ...group, next: Date.now() } : group;
+  return group.versionstamp === null ? { ...group, next: firstPosition() } : group;
+}
+
+/** Finds a position beyond all that were given before. */
+function firstPosition(): number {
+  return PER_MS * Date.now();
 }
 
 /** Keeps others from joining a group for a moment, so that an event can leave it. */
@@ -286,15 +294,12 @@ async function fillPlaces(
   const room = write.effects ? 1 : Math.max(1, MAX_CHECKS - write.checks.length);
   const most = Math.min(count, taken + room);
   let passedOver = 0;
-  let isFurther = false;
   for await (const place of waiting) {
     if (taken >= most) break;
     if (positionOf(place) === position) continue;
-    const onMoved: Leaving["onNext"] | undefined = onNext && ((record, now) => {
-      const next = onNext(record, now, { isFirst: taken === 0, isFurther });
-      isFurther ||= next !== null;
-      return next;
-    });
+    const rank: HeadAt = { isFirst: taken === 0 };
+    const onMoved: Leaving["onNext"] | undefined = onNext &&
+      ((record, now) => onNext(record, now, rank));
     const isMoved = await moveUp(parts, write, place, onMoved);
     if (isMoved === null) break;
     if (!isMoved && passedOver < MAX_PASSED_OVER) {
@@ -405,7 +410,7 @@ async function repairGroup(parts: StoreParts, key: string): Promise<boolean> {
   const places = await Array.fromAsync(placesIn(parts, key, ALL));
   if (places.some(isGap)) return false;
   const [given, behind] = [known?.next ?? 0, 1 + positionOf(places.at(-1))];
-  const next = given >= behind ? given : Math.max(behind, Date.now());
+  const next = given >= behind ? given : Math.max(behind, firstPosition());
   const isRight = versionstamp === null ? places.length === 0 : known?.size === places.length;
   const areRight = await areMoving(parts, places, known?.places);
   if (isRight && given === next && areRight) return false;
@@ -640,7 +645,7 @@ async function moveUp(
 }
 
 /** Rank of the event that gets the only place of its group. */
-const FIRST: HeadAt = { isFirst: true, isFurther: false };
+const FIRST: HeadAt = { isFirst: true };
 
 /** Adds the record of a group to a write: none for an empty one. */
 function setGroup(

@@ -23,6 +23,8 @@ export function needsOf(changes: readonly Change[], met: Met): Needs {
     ...{ ids: new Set(), groups: new Map(), cells: new Map(), payloads: new Set() },
   };
   for (const key of met.groups) needGroup(needs, key, {});
+  // Those that leave groups which only their rows tell.
+  let leaving = 0;
   for (const { puts = [], unchanged = [], moves = [], cells = [], leave } of changes) {
     for (const put of puts) {
       const { before, joins, body, keeps } = put;
@@ -32,10 +34,15 @@ export function needsOf(changes: readonly Change[], met: Met): Needs {
         if (!body && keeps) needs.payloads.add(keeps.id);
       } else if (leave && before.record?.group) {
         needGroup(needs, before.record.group.key, { ...leave, leaving: 1 });
+      } else if (!before.record) {
+        leaving++;
       }
     }
     for (const { record } of unchanged) needs.ids.add(record.id);
-    for (const { event } of moves) needs.ids.add(event.id);
+    for (const { event, leavesGroup } of moves) {
+      needs.ids.add(event.id);
+      if (leavesGroup) leaving++;
+    }
     for (const { key, version } of cells) {
       // Others are written over, whatever they are.
       if (version === undefined) continue;
@@ -43,6 +50,7 @@ export function needsOf(changes: readonly Change[], met: Met): Needs {
       needs.cells.set(bytes.toHex(), bytes);
     }
   }
+  for (const group of needs.groups.values()) group.leaving += leaving;
   // Whatever else is among them, at most as many leave as there are events that are changed.
   for (const key of met.groups) needs.groups.get(key)!.leaving += needs.ids.size;
   return needs;

@@ -14,6 +14,7 @@ import {
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES, type PayloadRef } from "../event_record.ts";
+import { textsIn } from "../sql/narrowing.ts";
 import { COLUMNS, isForgotten, problemColumns, problemCounts } from "../sql/rows.ts";
 import { textArray } from "./_arrays.ts";
 import type { PgValue, Session } from "./_connections.ts";
@@ -22,6 +23,9 @@ import { keyText, textOfKey } from "../sql/key_texts.ts";
 
 /** The number of events read at a time while many are. */
 const PAGE = 200;
+
+/** The number of events in which a text is looked for at a time: that takes some 10 ms. */
+const LOOKED_THROUGH = 2_000;
 
 /** The largest payload that is read together with an event that is due, in bytes. */
 const SMALL_BYTES = 65_536;
@@ -173,9 +177,11 @@ export class EventReads
     const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
     let [at, id] = after ?? (isNewestFirst ? [Infinity, ""] : [-Infinity, ""]);
     const own = problems ?? [];
+    const parts = problems?.map((_, i) => `problem = $${3 + i}`) ?? statesOf(scan);
+    const texts = problems || filter.ids || parts.length > 1 ? [] : textsIn(filter);
+    if (texts.length > 0) return yield* this.#lookThrough(scan, parts[0]!, texts, [at, id]);
     const [conditions, more] = conditionsOf(filter, 3 + own.length);
     const values = [...own, ...more];
-    const parts = problems?.map((_, i) => `problem = $${3 + i}`) ?? statesOf(scan);
     // Those of each state, or problem, come from an index, in order.
     const selects = parts.map((part) =>
       `(select ${COLUMNS} from @event where ${part}
@@ -191,6 +197,45 @@ export class EventReads
       }
       if (rows.length < PAGE) return;
       [at, id] = [rows.at(-1)!.received_at, rows.at(-1)!.id];
+    }
+  }
+
+  /** Looks for texts in the records of events, some at a time: a statement that finds few would look through all of them. */
+  async *#lookThrough(
+    { filter, isNewestFirst = false }: Scan,
+    state: string,
+    texts: readonly string[],
+    [at, id]: [number, string],
+  ): AsyncGenerator<Visit> {
+    const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
+    const order = `order by received_at ${direction}, id ${direction}`;
+    const [conditions, values] = conditionsOf(filter, 3);
+    const wanted = texts.map((text) => `%${text}%`);
+    // Without what is not ASCII: a database may have any encoding.
+    const has = wanted.map((_, i) =>
+      `encode(record, 'escape') collate "C" ilike $${3 + values.length + i}::text`
+    );
+    // Their number and the last of them come with those that hold the texts.
+    const sql = `with looked as materialized (
+      select ${COLUMNS}, row_number() over (${order}) as number from @event where ${state}
+        and (received_at, id) ${beyond} ($1::float8, $2) ${conditions} ${order} limit ${LOOKED_THROUGH}
+    ) select * from looked where number = ${LOOKED_THROUGH} or (${
+      has.join(" and ")
+    }) order by number`;
+    while (true) {
+      const rows = await this.#db.all<EventRow & { readonly number: number }>(
+        ...[sql, at, id, ...values, ...wanted] as const,
+      );
+      for (const row of rows) {
+        if (isForgotten(row, this.#now())) continue;
+        const place = `${row.received_at}:${row.id}`;
+        yield { event: eventOf(row), place, reachedAt: row.received_at };
+      }
+      const last = rows.at(-1);
+      if (!last || Number(last.number) < LOOKED_THROUGH) return;
+      [at, id] = [last.received_at, last.id];
+      const passedOver = LOOKED_THROUGH - rows.length;
+      yield { event: undefined, place: `${at}:${id}`, reachedAt: at, passedOver };
     }
   }
 

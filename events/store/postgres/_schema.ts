@@ -105,12 +105,13 @@ export interface Layout {
 }
 
 /**
- * What finds the events that have failed, by their problems. A program of the first layout leaves the column as it is: an
- * event that it settles stays in the counts of its problem until this version changes it.
+ * What finds the events that have failed, by their problems, and those that are done. A program of the first layout leaves
+ * the column as it is: an event that it settles stays in the counts of its problem until this version changes it.
  */
 const PROBLEMS = `
 alter table @event add column problem text collate "C";
 create index event_problem on @event (problem, received_at, id) where problem is not null;
+create index event_done on @event (received_at, id) where state = 'done';
 `;
 
 /** The layouts, in their order: the number of the first one is 1. */

@@ -350,7 +350,7 @@ export class ChangeMaking<TRow extends ChangedRow> {
     let head: Stored | undefined;
     for (const [i, row] of firsts.entries()) {
       if (!waits(row)) continue;
-      const moved = this.#makeDue(row, { isFirst: i === 0, isFurther: head !== undefined });
+      const moved = this.#makeDue(row, { isFirst: i === 0 });
       if (moved === null) break;
       head ??= moved;
     }

@@ -14,6 +14,7 @@ import {
   type Visit,
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES } from "../event_record.ts";
+import { textsIn } from "../sql/narrowing.ts";
 import {
   COLUMNS,
   type EventRow,
@@ -32,6 +33,9 @@ const PAGE = 200;
 
 /** The number of events counted at a time: that takes some 1 ms. */
 const COUNTED = 10_000;
+
+/** The number of events in which a text is looked for at a time: that takes some 2 ms. */
+const LOOKED_THROUGH = 500;
 
 /** The largest payload that is read together with an event that is due, in bytes. */
 const SMALL_BYTES = 64 * 1024;
@@ -184,13 +188,15 @@ class EventReads {
     const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
     const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
     let [at, id] = after ?? beginningOf(filter, isNewestFirst);
-    const [conditions, values] = conditionsOf(filter);
     const problems = problemColumns(scan);
     if (problems?.length === 0) return;
-    const parts = problems?.map(() => "problem = ?") ?? statesOf(scan);
+    const parts = problems?.map(() => "event where problem = ?") ?? statesOf(scan);
+    const texts = problems || filter.ids || parts.length > 1 ? [] : textsIn(filter);
+    if (texts.length > 0) return yield* this.#lookThrough(scan, parts[0]!, texts, [at, id]);
+    const [conditions, values] = conditionsOf(filter);
     // Those of each state, or problem, come from an index, in order.
     const selects = parts.map((part) =>
-      `select ${COLUMNS} from event where ${part}
+      `select ${COLUMNS} from ${part}
       and (received_at, id) ${beyond} (?, ?) ${conditions} ${order}`
     );
     const sql = selects.length === 1
@@ -214,6 +220,44 @@ class EventReads {
     }
   }
 
+  /**
+   * Looks for texts in the records of events, some at a time: one statement that finds few would take as long as all of
+   * them.
+   */
+  async *#lookThrough(
+    { filter, isNewestFirst = false }: Scan,
+    state: string,
+    texts: readonly string[],
+    [at, id]: [number, string],
+  ): AsyncGenerator<Visit> {
+    const slices = new Slices();
+    const [beyond, within, direction] = isNewestFirst ? ["<", ">=", "desc"] : [">", "<=", "asc"];
+    const order = `order by received_at ${direction}, id ${direction}`;
+    const [conditions, values] = conditionsOf(filter);
+    const wanted = texts.map((text) => `%${text}%`);
+    const rest = `from ${state} and (received_at, id) ${beyond} (?, ?) ${conditions}`;
+    const lastSql = `select received_at, id ${rest} ${order} limit 1 offset ${LOOKED_THROUGH - 1}`;
+    const all = `select ${COLUMNS} ${rest} ${texts.map(() => "and record like ?").join(" ")}`;
+    const some = `${all} and (received_at, id) ${within} (?, ?) ${order}`;
+    while (true) {
+      const last = this.#db.one<Pick<EventRow, "received_at" | "id">>(lastSql, at, id, ...values);
+      const own = [at, id, ...values, ...wanted];
+      const rows = last
+        ? this.#db.all<EventRow>(some, ...own, last.received_at, last.id)
+        : this.#db.all<EventRow>(`${all} ${order}`, ...own);
+      for (const row of rows) {
+        if (isForgotten(row, this.#now())) continue;
+        const place = `${row.received_at}:${row.id}`;
+        yield { event: eventOf(row), place, reachedAt: row.received_at };
+      }
+      if (!last) return;
+      [at, id] = [last.received_at, last.id];
+      const passedOver = LOOKED_THROUGH - rows.length;
+      yield { event: undefined, place: `${at}:${id}`, reachedAt: at, passedOver };
+      await slices.next();
+    }
+  }
+
   async count(max: number, signal?: AbortSignal): Promise<Counts> {
     const slices = new Slices();
     const of = (state: EventState) => this.#count(inState(state), [], { max, signal, slices });
@@ -225,13 +269,13 @@ class EventReads {
     };
   }
 
-  /** Counts the events that meet a condition and are in an index by it, in their order, some at a time. */
+  /** Counts the events that a table and a condition choose, in the order of their index, some at a time. */
   async #count(
-    condition: string,
+    chosen: string,
     values: readonly SqlValue[],
     { max, signal, slices }: Counting,
   ): Promise<BoundedCount> {
-    const found = `from event where ${condition} and (received_at, id) > (?, ?)`;
+    const found = `from ${chosen} and (received_at, id) > (?, ?)`;
     const behind = `select received_at, id ${found} order by received_at, id limit 1 offset ${
       COUNTED - 1
     }`;
@@ -254,7 +298,7 @@ class EventReads {
     const sql = "select count(*) as n from (select 1 from event where problem = ? limit ?)";
     const { n: count } = this.#db.one<{ n: number }>(sql, column, few + 1)!;
     if (count <= few) return { count, isMore: false };
-    return await this.#count("problem = ?", [column], { max, slices });
+    return await this.#count("event where problem = ?", [column], { max, slices });
   }
 
   async problems(
@@ -285,18 +329,23 @@ interface Counting {
   readonly slices: Slices;
 }
 
-/** Makes the condition of a state. The index of all that are not done is used only if it is said that they are not. */
+/** Names the table and the condition of a state. Those that are done, and those that are not, have their indexes. */
 function inState(state: EventState): string {
-  return state === "done" ? "state = 'done'" : `state = '${state}' and state <> 'done'`;
+  if (state === "done") return "event indexed by event_done where state = 'done'";
+  return `event indexed by event_open where state = '${state}' and state <> 'done'`;
 }
 
-/** Makes the conditions that choose the states of a scan, one for each index that it reads. */
-function statesOf({ filter: { state }, onlyOpen = false }: Scan): string[] {
+/** Makes the tables and conditions that choose the states of a scan, one for each index that it reads. */
+function statesOf({ filter, onlyOpen = false }: Scan): string[] {
+  const { state } = filter;
   // A record that cannot be read has the state that it had.
   const isOne = state !== undefined && state !== "unreadable";
   const states = isOne ? [state] : onlyOpen ? OPEN_STATES : [];
-  return states.length === 0 ? ["true"] : states.map(inState);
+  if (states.length > 0 && !filter.ids) return states.map(inState);
+  return [`event where ${states.length > 0 ? `state in (${states.map(quoted)})` : "true"}`];
 }
+
+const quoted = (state: EventState): string => `'${state}'`;
 
 /** Makes the conditions that narrow a scan, and their values. The store looks at all of them itself. */
 function conditionsOf(

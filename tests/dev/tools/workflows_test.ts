@@ -136,7 +136,7 @@ testWith(
 /** The commands by which the README says that all can be tried. */
 async function commandsOfReadme(): Promise<string[]> {
   const readme = await Deno.readTextFile(new URL("README.md", ROOT));
-  return Array.from(readme.matchAll(/`npx -y (\S+ task \w+)`/g), ([, command]) => command!);
+  return Array.from(readme.matchAll(/^npx -y (\S+ task \w+)$/gm), ([, command]) => command!);
 }
 
 testWith(["read"], "a job runs the README's commands on a new machine", async () => {

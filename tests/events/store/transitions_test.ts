@@ -87,7 +87,6 @@ Deno.test("joinedLate() has an event wait for others if it is handled together w
 Deno.test("movedUp() makes the next event of a group due", () => {
   const next = movedUp(joined(queued, "key", GROUP, false), 4_000, {
     isFirst: true,
-    isFurther: false,
   })!;
   assertState(next, "queued");
   assertEquals([next.dueAt, plannedDelay(next)], [4_000, 0]);

@@ -1,7 +1,7 @@
 /** Fairness between ordering keys. */
-import { assert } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { type EventStore, startWorker } from "../../../events/mod.ts";
-import { delivery } from "../store/_events.ts";
+import { delivery, later } from "../store/_events.ts";
 import { testStoreInOneProcess } from "../store/contract/_contract.ts";
 import { until } from "./_worker.ts";
 
@@ -41,6 +41,20 @@ class Flood {
     await until(() => this.#running.length === PLACES || this.begun.includes(id));
   }
 }
+
+testStoreInOneProcess(
+  "with fewer handlers than places, events begin in their order",
+  async ({ store }) => {
+    const ids = Array.from({ length: 12 }, (_, i) => `d${10 + i}`);
+    for (const id of ids) await accept(store, id, "busy");
+    const begun: string[] = [];
+    const handler = ({ id }: { readonly id: string }) => (begun.push(id), later(5));
+    const worker = startWorker(store, handler, { log: () => {}, concurrency: 1 });
+    await until(() => begun.length === ids.length);
+    await worker.stop();
+    assertEquals(begun, ids);
+  },
+);
 
 // With as many handlers as the flood has places, none is free when the other one comes.
 for (const concurrency of [PLACES, PLACES + 1]) {

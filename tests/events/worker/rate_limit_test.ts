@@ -1,17 +1,19 @@
 /** Limits of how many events are begun in a time. */
-import { assert, assertEquals, assertGreaterOrEqual, assertThrows } from "@std/assert";
+import { setTimeout as wait } from "node:timers/promises";
+import { assert, assertEquals, assertGreaterOrEqual, assertMatch, assertThrows } from "@std/assert";
 import {
   createEventRouter,
   defineApp,
   type EventHandler,
   type EventStore,
   github,
+  type HandlerContext,
   type LogRecord,
   startWorker,
   type WorkerOptions,
 } from "../../../mod.ts";
 import { waitsForLimit } from "../../../events/store/settlement.ts";
-import type { EventRecord } from "../../../events/mod.ts";
+import type { EventRecord, RatedEvent } from "../../../events/mod.ts";
 import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
 import { LOCAL_STORES } from "../../_stores.ts";
 import { testWith } from "../../_permissions.ts";
@@ -158,6 +160,47 @@ testStoreOnce("an event counts once under a limit that several name", async ({ s
     // By the strictest of both.
     assertGreaterOrEqual(event!.delayMs!, 3_500_000);
   });
+});
+
+testStoreOnce("the first call of a handler has the room of its event's rate", async ({ store }) => {
+  const rule = { limit: 2, perMs: 3_600_000, waitMs: 0 };
+  const rate = { ...AN_HOUR, key: ({ type }: RatedEvent) => type };
+  const calls: Record<string, (key: string, take: HandlerContext["take"]) => Promise<unknown>> = {
+    one: (key, take) => take("service", { ...rule, key }),
+    two: (key, take) => take("service", { ...rule, key, count: 2 }),
+    now: (key, take) => take.now("service", { ...rule, key, count: 2 }),
+    others: (key, take) =>
+      Promise.all([1, 2].map((i) => take("service", { ...rule, key: `${i}${key}`, count: 2 }))),
+    stricter: (key, take) => take("service", { ...rule, key, limit: 1 }),
+    thrice: (key, take) => Promise.all([1, 2, 3].map(() => take("service", { ...rule, key }))),
+  };
+  const results: Record<string, unknown> = {};
+  const handler: EventHandler = async ({ type }, { take }) => {
+    results[type] = await calls[type]!(type, take).catch((error) => error.name);
+  };
+  await during(store, handler, { rate }, async () => {
+    for (const type of Object.keys(calls)) await accept(store, type, type);
+    await until(async () => await doneIn(store) === 6);
+  });
+  const never = { stricter: "RangeError", thrice: "RangeError" };
+  const others = [undefined, undefined];
+  assertEquals(results, { one: undefined, two: undefined, now: true, others, ...never });
+  const free = await Array.fromAsync(store.limits(), ({ key, free }) => [key, free]);
+  assertEquals(free.filter(([key]) => key === "one"), [["one", 1]]);
+});
+
+testStoreOnce("a first call that comes too late has no room of its rate", async ({ store }) => {
+  const rate = { name: "service", limit: 1, perMs: 1_600 };
+  const handler: EventHandler = async (_event, { take }) => {
+    await wait(60);
+    await take("service", { limit: 1, perMs: 1_600, waitMs: 0 });
+  };
+  await during(store, handler, { rate }, async () => {
+    await accept(store, "push", "a");
+    await until(async () => (await store.get("a"))!.attempts.length === 1);
+  });
+  const [attempt] = (await store.get("a"))!.attempts;
+  assertMatch(attempt!.error!, /RangeError: .* this attempt has taken 1 of 1 already/);
 });
 
 testStoreOnce(

@@ -1,6 +1,13 @@
 /** Limits of services, in handlers. */
 import { setTimeout as wait } from "node:timers/promises";
-import { assert, assertEquals, assertGreaterOrEqual, assertLess, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertGreaterOrEqual,
+  assertLess,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import {
   type App,
   defineApp,
@@ -14,7 +21,7 @@ import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.
 import { testWith } from "../../_permissions.ts";
 import { LOCAL_STORES } from "../../_stores.ts";
 import { delivery } from "../store/_events.ts";
-import { LimitedService } from "../store/_limited.ts";
+import { ask, LimitedService } from "../store/_limited.ts";
 import { testStoreOnce } from "../store/contract/_contract.ts";
 import { handle, reach, until, withWorker } from "./_worker.ts";
 
@@ -82,10 +89,7 @@ testBot("take() counts as many calls as it is told", async (botOf) => {
   const bot = botOf(async (_event, { take }) => {
     for (let i = 0;; i++) {
       const rule = { limit: 10, perMs: 60_000, waitMs: 0, count: 4 };
-      await take("model", rule).catch((error) => {
-        left.push(i);
-        throw error;
-      });
+      if (!await take.now("model", rule)) return void left.push(i);
     }
   });
   await using test = await startTestBot(bot);
@@ -113,17 +117,17 @@ for (const unknown of ["fail", "skip"] as const) {
 
 testBot("a step that may have made a call stays unknown", async (botOf) => {
   const errors: unknown[] = [];
-  const bot = botOf(async (_event, { step, take }) => {
+  const bot = botOf(async ({ id: key }, { step, take }) => {
     await step("calls", async () => {
-      for (;;) {
-        await take("service", AN_HOUR).catch((error) => {
-          errors.push(error);
-          throw error;
-        });
-      }
+      await take("other service", { ...AN_HOUR, key });
+      await take("service", AN_HOUR).catch((error) => {
+        errors.push(error);
+        throw error;
+      });
     }, { unknown: "fail" });
   });
   await using test = await startTestBot(bot);
+  await push(test);
   const { event } = await push(test);
   await test.advance(event!.delayMs!, { expectFailure: true });
   assertEquals((await test.store.get(event!.id))?.state, "dead");
@@ -165,12 +169,36 @@ testStoreOnce("take.now() counts a call if there is room at once", async ({ stor
   assert(refusal.afterMs > 3_500_000 && refusal.afterMs <= 3_712_500, `${refusal.afterMs}`);
 });
 
+testBot("an attempt that takes all of a limit itself fails, and is not put off", async (botOf) => {
+  let calls = 0;
+  const bot = botOf(async ({ payload: { inSteps } }, { step, take }) => {
+    for (const name of ["a", "b"]) {
+      if (inSteps) await step(name, ({ take }) => take("service", AN_HOUR));
+      else await take("service", AN_HOUR);
+      calls++;
+    }
+  });
+  await using test = await startTestBot(bot);
+  const { event } = await test.deliver(forgeDelivery("push", {}), { expectFailure: true });
+  assertEquals([event?.state, event?.attempt, calls], ["queued", 1, 1]);
+  assertStringIncludes(
+    event!.attempts[0]!.error!,
+    'Cannot take part in the limit "service": this attempt has taken 1 of 1 already',
+  );
+  await test.store.cancel(event!.id);
+  await test.advance(2 * 3_600_000);
+  const { event: other } = await test.deliver(forgeDelivery("push", { inSteps: true }));
+  assertEquals([other?.state, other?.attempt, calls], ["queued", 0, 2]);
+  await test.advance(2 * 3_600_000);
+  assertEquals([(await test.store.get(other!.id))?.state, calls], ["done", 4]);
+});
+
 testStoreOnce(
   "a call that has room does not wait for one before it that has none",
   async ({ store }) => {
     const rule = { limit: 10, perMs: 3_600_000, waitMs: 0 };
+    await ask(store, rule, { count: 5 });
     const records = await handle({ store }, async (_event, { take }) => {
-      await take("service", { ...rule, count: 5 });
       const large = take("service", { ...rule, count: 8 });
       await Promise.all([assertRejects(() => large, RetryLaterError), take("service", rule)]);
       assertEquals(await take.now("service", { ...rule, limit: 6 }), false);

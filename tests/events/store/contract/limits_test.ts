@@ -1,5 +1,13 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertGreaterOrEqual,
+  assertLess,
+  assertRejects,
+  assertThrows,
+} from "@std/assert";
 import type { EventStore } from "../../../../events/mod.ts";
+import { MonotonicClock } from "../../../_monotonic_clock.ts";
 import { WallClock } from "../../../_wall_clock.ts";
 import { ask } from "../_limited.ts";
 import { testStoreInOneProcess, testStoreOnce } from "./_contract.ts";
@@ -50,6 +58,31 @@ testStoreOnce("limits() tells what is free now, and until when it is closed", as
   assertEquals(await look(), [2, 0, 30]);
 });
 
+testStoreOnce("reopenLimit() opens a limit for all processes", async ({ store, place }) => {
+  using clock = new WallClock();
+  using monotonic = new MonotonicClock();
+  const stores = [store, await place.open()];
+  assertEquals(await store.reopenLimit("service", { key: 1 }), false);
+  await store.tokens.of("service", "1").closeFor(600_000_000);
+  for (const each of stores) {
+    assertGreaterOrEqual((await ask(each, A_MINUTE, { key: "1" }))!, 599_000_000);
+    assert(each.tokens.of("service", "1").isFull(A_MINUTE, 1));
+  }
+  assertEquals(await store.reopenLimit("service"), false);
+  assertEquals(await store.reopenLimit("service", { key: 1 }), true);
+  assertEquals(await store.reopenLimit("service", { key: 1 }), false);
+  monotonic.advance(1_000);
+  for (const each of stores) {
+    assert(!each.tokens.of("service", "1").isFull(A_MINUTE, 1));
+    assertEquals(await ask(each, A_MINUTE, { key: "1" }), undefined);
+  }
+  // What was promised for after the close is forgotten.
+  assertEquals(await ask(store, A_MINUTE, { key: "1" }), undefined);
+  assertLess((await ask(store, A_MINUTE, { key: "1" }))!, 70_000);
+  clock.advance(90_000);
+  assertEquals(await ask(store, A_MINUTE, { key: "1" }), undefined);
+});
+
 testStoreInOneProcess(
   "limits() names what it cannot read",
   async ({ damages, store }) => {
@@ -69,5 +102,13 @@ testStoreOnce("limits() refuses wrong options", ({ store }) => {
     () => store.limits({ name: 1 } as never),
     TypeError,
     "Cannot list the limits: 'name' must be a text, got 1",
+  );
+});
+
+testStoreOnce("reopenLimit() refuses wrong options", async ({ store }) => {
+  await assertRejects(
+    () => store.reopenLimit("service", { key: {} as string }),
+    TypeError,
+    "Cannot reopen the limit: 'key' must be a text, got an object",
   );
 });

@@ -1,8 +1,10 @@
 /** Buckets of tokens that all processes share. */
 import { setTimeout as wait } from "node:timers/promises";
 import { assert, assertEquals, assertGreaterOrEqual } from "@std/assert";
+import { MonotonicClock } from "../../../_monotonic_clock.ts";
 import { WallClock } from "../../../_wall_clock.ts";
 import { assertWithin } from "../../../_within.ts";
+import { takeIfRoom } from "../../../../events/worker/_tokens.ts";
 import { ask, callOften, LimitedService } from "../_limited.ts";
 import { testAging, testStoreOnce } from "./_contract.ts";
 
@@ -84,6 +86,22 @@ testStoreOnce("a limit that is closed is closed for all processes", async ({ sto
   }
   clock.advance(30_000);
   for (const each of [store, other]) assertEquals(await ask(each, A_MINUTE), undefined);
+});
+
+testStoreOnce("a clock that is set back closes no limit", async ({ store }) => {
+  using clock = new WallClock();
+  using monotonic = new MonotonicClock();
+  const rule = { limit: 1, perMs: 32_000 };
+  const bucket = store.tokens.of("service", "");
+  assert(await takeIfRoom(bucket, rule));
+  assert(!await takeIfRoom(bucket, rule));
+  clock.advance(-3_600_000);
+  assert(bucket.isFull(rule, 1));
+  monotonic.advance(1_000);
+  assert(!await takeIfRoom(bucket, rule));
+  clock.advance(66_000);
+  monotonic.advance(1_000);
+  assert(await takeIfRoom(bucket, rule));
 });
 
 testStoreOnce("each call counts by its own rule", async ({ store, place }) => {

@@ -1,11 +1,32 @@
 /** Ordering groups with several places, that two processes change at once. */
 import { assert, assertEquals } from "@std/assert";
 import { until } from "../../../../dev/harness/until.ts";
+import type { Change, Stored } from "../../../../events/store/engine.ts";
+import type { EventRecord } from "../../../../events/store/event_record.ts";
+import { needsOf } from "../../../../events/store/postgres/_needs.ts";
 import { claimAll, claimOne, delivery } from "../_events.ts";
 import { testPostgres } from "./_stores.ts";
 
 /** Longest time until a statement waits for a row, in milliseconds. */
 const SOON_MS = 5_000;
+
+Deno.test("as many events of a group are read as may leave it, also by a move", () => {
+  const before = {
+    record: { id: "d1", group: { key: "key", position: 1 } },
+    version: "1",
+  } as Stored;
+  const put = { before, after: null };
+  const unreadable = { before: { id: "d2", receivedAt: 0, version: "1" }, after: null };
+  const leave = { head: (record: EventRecord) => record };
+  const move = (leavesGroup: boolean) => ({
+    ...{ event: { id: "d3", receivedAt: 0 }, afterMs: null, leavesGroup },
+  });
+  const changes = [{ puts: [put], leave }, { moves: [move(true), move(false)], leave }];
+  const { groups } = needsOf([...changes, { puts: [unreadable], leave }] as unknown as Change[], {
+    ...{ groups: new Set<string>(), lost: new Set<string>() },
+  });
+  assertEquals(groups.get("key")?.leaving, 3);
+});
 
 testPostgres(
   "a step of an event that waits stays forgotten if another one ends meanwhile",

@@ -1,0 +1,132 @@
+/**
+ * What pages and programs do with acts alike: ask what one would change, and do it.
+ *
+ * @module
+ */
+import type { StoredEvent } from "../events/mod.ts";
+import type { Act } from "./_act_record.ts";
+import type { ConsoleData } from "./_console_data.ts";
+import { found } from "./_delivery_page.ts";
+import { eventsIn, recordOf } from "./_format.ts";
+import { ParameterError, Refusal } from "./_http.ts";
+import {
+  actIdOf,
+  type ActKind,
+  type ActQuery,
+  actQueryOf,
+  kindOf,
+  kindsFor,
+  newActId,
+  numberOf,
+  text,
+} from "./_query.ts";
+
+/** Longest time for which a program waits for a count, in milliseconds. */
+const MAX_WAIT_MS = 10_000;
+
+/** What an act would change, for a program that has asked. */
+export interface DryRun {
+  readonly dryRun: true;
+  /** Id to do the act with, within an hour: it is done once. Undefined while it is counted, and if nothing would change. */
+  readonly act?: string | undefined;
+  readonly kind: ActKind;
+  /** Number of events that it would change: exact, unless there are more. */
+  readonly count: number;
+  /** True while it is being counted: ask again. */
+  readonly isMore: boolean;
+  /** Number of further events that match and cannot be replayed, since their payloads are not kept. */
+  readonly notKept: number;
+  /** Ids of the first events that it would change, at most 20. */
+  readonly first: readonly string[];
+  /** Reason for which it would change nothing, of an act on one event. */
+  readonly why?: string | undefined;
+}
+
+/** Finds what an act would change. It begins nothing. */
+export async function askAct(data: ConsoleData, parameters: URLSearchParams): Promise<DryRun> {
+  const kind = kindOf(parameters);
+  const id = text(parameters, "id");
+  if (id !== undefined) return await askOne(data, kind, id);
+  const query = actQueryOf(parameters, kind);
+  const until = performance.now() + MAX_WAIT_MS;
+  let counted = await data.actCounts.look(kind, query, false);
+  while (counted.isMore && performance.now() < until) {
+    counted = await data.actCounts.look(kind, query, true);
+  }
+  const { askedAt, ...known } = counted;
+  const act = known.isMore || known.count === 0 ? undefined : newActId(askedAt);
+  return { dryRun: true, act, kind, ...known };
+}
+
+async function askOne(data: ConsoleData, kind: ActKind, id: string): Promise<DryRun> {
+  // Made before the event is read: what comes after that is not part of the answer.
+  const actId = newActId();
+  const { event } = await found(data, id);
+  const why = await whyNot(data, kind, event);
+  const none = { dryRun: true, kind, isMore: false, notKept: 0 } as const;
+  if (why !== undefined) return { ...none, count: 0, first: [], why };
+  return { ...none, act: actId, count: kind === "cancel" ? eventsIn(event) : 1, first: [id] };
+}
+
+/**
+ * Does the act that a question has asked for, once: an act on one event is done then, and one on many has begun.
+ *
+ * @returns The act.
+ * @throws {Refusal} If it is not the act of the question, or an act on one event that changes nothing.
+ */
+export async function doAct(
+  data: ConsoleData,
+  parameters: URLSearchParams,
+  by: string,
+): Promise<Act> {
+  const [kind, id] = [kindOf(parameters), actIdOf(parameters)];
+  const eventId = text(parameters, "id");
+  const of = numberOf(parameters, "of");
+  const query = eventId === undefined ? actQueryOf(parameters, kind) : undefined;
+  if (query && kind === "purge" && of === undefined) {
+    throw new ParameterError("'of' must be the number of events that were counted");
+  }
+  const act = query
+    ? await data.acts.all({ id, kind, query, of, by })
+    : await data.acts.one({ id, kind, eventId: eventId!, by });
+  if (act.eventId !== eventId || act.kind !== kind || !isSame(act.query, query)) {
+    throw new ParameterError("'act' must be the act of the question");
+  }
+  if (eventId !== undefined && act.changed === 0 && act.state === "finished") {
+    const { event } = await found(data, eventId);
+    const why = await whyNot(data, kind, event) ?? "Its state has changed meanwhile. Look again.";
+    throw new Refusal(409, "Nothing was changed", why);
+  }
+  return act;
+}
+
+/** Checks whether two choices are the same, one of which has been stored. */
+function isSame(a: ActQuery | undefined, b: ActQuery | undefined): boolean {
+  const known = ({ ...query }: Partial<ActQuery> = {}) =>
+    JSON.stringify(Object.entries(query).filter(([, value]) => value !== undefined).sort());
+  return known(a) === known(b);
+}
+
+/** Finds why an act on an event would change nothing; undefined if it would change it. */
+export async function whyNot(
+  data: ConsoleData,
+  kind: ActKind,
+  event: StoredEvent,
+): Promise<string | undefined> {
+  const { state } = event;
+  if (!kindsFor(state).includes(kind)) {
+    if (state === "unreadable") return "This version cannot read its record. It can be purged.";
+    if (kind === "cancel") return "It has ended, so there is nothing to cancel.";
+    return kind === "purge"
+      ? "It has not ended. Cancel it first, or wait until it has ended."
+      : "It has not ended, so it is handled without a replay.";
+  }
+  const record = recordOf(event);
+  const needsPayload = record && kind === "replay" && state === "done";
+  if (needsPayload && await data.payload(record) === null) {
+    return "Its payload is not kept, so it cannot be handled again.";
+  }
+  return state === "running" && record?.cancelRequestedAt !== undefined
+    ? "It has been cancelled before. Its handler has been told to stop, and has not ended yet."
+    : undefined;
+}

@@ -1,0 +1,124 @@
+/**
+ * What the console answers to programs: the data of its pages as JSON.
+ *
+ * A page is two functions, one that reads and one that renders. The first one is served here, under the page's name:
+ * it gets the data and the parameters of the page, and returns what JSON can hold. Add it to {@linkcode READINGS}.
+ * Forms need nothing: each is taken as JSON as well.
+ *
+ * @module
+ */
+import type { EventRecord, StoredEvent } from "../events/mod.ts";
+import type { Problem, ProblemList } from "../events/store/mod.ts";
+import { PERIODS } from "./_activity.ts";
+import type { ConsoleData } from "./_console_data.ts";
+import { readAct, readActs, readChanged } from "./_act_pages.ts";
+import { readDeliveries } from "./_deliveries_page.ts";
+import { nameOfError, readDelivery } from "./_delivery_page.ts";
+import { recordOf } from "./_format.ts";
+import { readLimits } from "./_limits_page.ts";
+import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
+import { word } from "./_query.ts";
+
+/** Reading of what a page shows. */
+export interface Reading {
+  /** Reads it. What it returns is sent as JSON; a map becomes an object. */
+  read(data: ConsoleData, parameters: URLSearchParams, hidesPayloads: boolean): Promise<unknown>;
+  /**
+   * Takes out what an app hides that hides its payloads: what handlers and senders have written. Without it, such an
+   * app does not serve the page.
+   */
+  hide?(found: never): unknown;
+  /** True if it has a payload, or what handlers have written: the answer is not compressed. */
+  readonly isPrivate?: boolean;
+}
+
+/** Marks that there is nothing to hide. */
+const asIs = (found: unknown): unknown => found;
+
+/** Readings by the names of their pages. */
+export const READINGS: Readonly<Record<string, Reading>> = {
+  overview: {
+    read: (data, parameters) => data.overview(word(parameters, "period", PERIODS) ?? "hour"),
+    hide: asIs,
+  },
+  deliveries: {
+    isPrivate: true,
+    read: readDeliveries,
+    hide: asIs,
+  },
+  delivery: {
+    isPrivate: true,
+    read: readDelivery,
+    hide: (
+      { event, first, steps, related, ...found }: Awaited<ReturnType<typeof readDelivery>>,
+    ) => ({
+      ...found,
+      event: withoutContent(event),
+      first: first && withoutContent(first),
+      steps: steps.map(({ result: _, ...step }) => step),
+      related: new Map([...related].map(([id, each]) => [id, withoutContent(each)])),
+    }),
+  },
+  problems: {
+    isPrivate: true,
+    read: readProblems,
+    hide: ({ problems, ...found }: ProblemList) => ({
+      ...found,
+      problems: problems.map(withoutText),
+    }),
+  },
+  problem: {
+    isPrivate: true,
+    read: readProblem,
+    hide: ({ problem, query, page }: ProblemData) => ({
+      problem: problem && withoutText(problem),
+      query,
+      page: { ...page, events: page.events.map(withoutContent) },
+    }),
+  },
+  limits: { read: readLimits, hide: asIs },
+  acts: { read: readActs, hide: asIs },
+  progress: { read: readAct, hide: asIs },
+  changed: {
+    isPrivate: true,
+    read: readChanged,
+    hide: ({ events, ...found }: Awaited<ReturnType<typeof readChanged>>) => ({
+      ...found,
+      events: events.map(({ event, ...each }) => ({
+        ...each,
+        event: event && withoutContent(event),
+      })),
+    }),
+  },
+};
+
+/** Takes out of a problem all but the name of its error. */
+const withoutText = ({ error, ...problem }: Problem): object => ({
+  ...problem,
+  error: nameOfError(error),
+});
+
+/** Members of a record that hold nothing of a payload, and nothing that a handler has written. */
+const SHOWN = [
+  ...["id", "intake", "deliveryId", "platform", "source", "type", "action", "repository", "chat"],
+  ...["requestId", "receivedAt", "state", "outcome", "run", "attempt", "dueAt", "orderingKey"],
+  ...["group", "batch", "handledWith", "lease", "cancelRequestedAt", "settledAt", "causedBy"],
+  ...["interrupted", "limitedBy", "traceparent", "payload", "plannedMs", "quiet"],
+] as const;
+
+/** Takes out of an event what its payload, its sender or a handler has brought. */
+export function withoutContent(event: StoredEvent): object {
+  const record = recordOf(event);
+  if (!record) return event;
+  const { attempts, putOff, waitingFor } = record;
+  const shown = SHOWN.map((name) => [name, record[name]]);
+  return {
+    ...Object.fromEntries(shown),
+    attempts: attempts.map(({ error, ...attempt }) => ({
+      ...attempt,
+      error: error === undefined ? undefined : nameOfError(error),
+    })),
+    putOff: putOff && { since: putOff.since, at: putOff.at, times: putOff.times },
+    waitingFor: waitingFor && { since: waitingFor.since, until: waitingFor.until },
+  } satisfies { readonly [Name in keyof EventRecord]?: unknown };
+}

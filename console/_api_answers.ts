@@ -1,0 +1,158 @@
+/**
+ * Answers to programs, below `api/` beside the pages: who may ask, what is read, and the form of errors.
+ *
+ * @module
+ */
+import type { Context } from "@hono/hono";
+import { type LogSink, writeLog } from "../core/mod.ts";
+import { withDeadline } from "../core/timeouts.ts";
+import { askAct, doAct } from "./_acting.ts";
+import { READINGS } from "./_api.ts";
+import type { ConsoleData } from "./_console_data.ts";
+import { payload } from "./_delivery_page.ts";
+import {
+  Forms,
+  type Front,
+  isFromHere,
+  jsonResponse,
+  PRIVATE,
+  Refusal,
+  STORE_TIMEOUT_MS,
+} from "./_http.ts";
+import type { Answering, Visit } from "./_layout.ts";
+import type { Login, Session } from "./_login.ts";
+import { word } from "./_query.ts";
+
+/** Form of the console, which programs send as JSON. */
+export interface ApiForm {
+  readonly answering: Answering;
+  readonly maxBytes: number;
+}
+
+/** Parts that programs are answered with. */
+export interface ApiParts {
+  readonly data: ConsoleData;
+  readonly login: Login;
+  readonly front: Front;
+  readonly hidesPayloads: boolean;
+  readonly log: LogSink;
+  /** Forms by their names. */
+  readonly forms: ReadonlyMap<string, ApiForm>;
+  /** Makes the visit of somebody who has a session. */
+  readonly visitOf: (c: Context, session: Session, parameters: URLSearchParams) => Visit;
+}
+
+/** Codes of errors by their statuses, as the rest of an app has them. */
+const CODES: Readonly<Record<number, string>> = {
+  400: "BAD_REQUEST",
+  401: "UNAUTHORIZED",
+  403: "FORBIDDEN",
+  404: "NOT_FOUND",
+  405: "METHOD_NOT_ALLOWED",
+  408: "REQUEST_TIMEOUT",
+  409: "CONFLICT",
+  415: "UNSUPPORTED_MEDIA_TYPE",
+  429: "RATE_LIMITED",
+  503: "UNAVAILABLE",
+};
+
+/** Answers to programs. */
+export class Api {
+  readonly #parts: ApiParts;
+  readonly #bodies = new Forms();
+
+  constructor(parts: ApiParts) {
+    this.#parts = parts;
+  }
+
+  /** Answers a request for the page with a name, also one that fails. */
+  async answer(c: Context, name: string): Promise<Response> {
+    try {
+      return await withDeadline(this.#route(c, name), STORE_TIMEOUT_MS);
+    } catch (error) {
+      return errorOf(error instanceof Refusal ? error : this.#failure(name, error));
+    }
+  }
+
+  #failure(name: string, error: unknown): Refusal {
+    writeLog(this.#parts.log, "error", "console page failed", {
+      page: `api/${name.slice(0, 20)}`,
+      error,
+    });
+    return new Refusal(503, "Not available", "The event store gave no answer. Try again.");
+  }
+
+  async #route(c: Context, name: string): Promise<Response> {
+    const { login, forms } = this.#parts;
+    const { session, isByToken } = login.programOf(c);
+    const { method } = c.req;
+    const isRead = method === "GET" || method === "HEAD";
+    const isPage = name === "" || name === "payload" || Object.hasOwn(READINGS, name);
+    if (isRead && isPage) return await this.#read(c, name, session);
+    const form = forms.get(name);
+    if (method === "POST" && form) return await this.#act(c, name, form, { session, isByToken });
+    if (isPage || form) {
+      const Allow = [...isPage ? ["GET", "HEAD"] : [], ...form ? ["POST"] : []].join(", ");
+      throw new Refusal(405, "Not possible", "This cannot be asked for that way.", { Allow });
+    }
+    throw new Refusal(404, "Not found", "There is nothing of this name. Below api/ is a list.");
+  }
+
+  async #read(c: Context, name: string, session: Session): Promise<Response> {
+    const { data, forms, hidesPayloads } = this.#parts;
+    const { searchParams } = new URL(c.req.url);
+    if (name === "") {
+      const pages = [...Object.keys(READINGS), "payload"];
+      return jsonResponse({ pages, acts: [...forms.keys()] });
+    }
+    const visit = this.#parts.visitOf(c, session, searchParams);
+    if (name === "payload") return await payload(visit);
+    const { read, hide, isPrivate } = READINGS[name]!;
+    if (hidesPayloads && !hide) {
+      throw new Refusal(403, "Hidden", "The app hides payloads, and this page as well.");
+    }
+    const found = await read(data, searchParams, hidesPayloads);
+    const headers = isPrivate ? { "Cache-Control": PRIVATE } : {};
+    return jsonResponse(hidesPayloads ? hide!(found as never) : found, 200, headers);
+  }
+
+  /**
+   * Takes a form as JSON. With a token it may come from anywhere, since no browser sends one by itself; with the cookie
+   * of a login it must come from a page of the console.
+   */
+  async #act(
+    c: Context,
+    name: string,
+    { answering, maxBytes }: ApiForm,
+    { session, isByToken }: { readonly session: Session; readonly isByToken: boolean },
+  ): Promise<Response> {
+    const { front, data } = this.#parts;
+    if (!isByToken && !isFromHere(c, front)) {
+      throw new Refusal(403, "Refused", "It was not sent by a page of this console. Send a token.");
+    }
+    if (session.role !== "operator") {
+      throw new Refusal(403, "Not allowed", "Viewers look. Send an operator's token to act.");
+    }
+    const visit = this.#parts.visitOf(c, session, await this.#bodies.readJson(c, maxBytes));
+    const { parameters, by } = visit;
+    const dryRun = word(parameters, "dryRun", ["true", "false"]) === "true";
+    if (name === "act" && dryRun) {
+      const asked = await askAct(data, parameters);
+      return jsonResponse(asked, asked.isMore ? 202 : 200);
+    }
+    if (name === "act") {
+      const act = await doAct(data, parameters, by);
+      return jsonResponse({ act }, act.state === "running" ? 202 : 200);
+    }
+    if (dryRun) throw new Refusal(400, "Wrong parameter", "Only 'act' has a dry run.");
+    const answer = await answering(visit);
+    const page = answer instanceof Response ? answer.headers.get("Location") : undefined;
+    return jsonResponse({ ok: true, page });
+  }
+}
+
+/** Makes the answer to a request that is refused, in the shape that all errors of an app have. */
+function errorOf({ status, message, headers }: Refusal): Response {
+  const code = headers["X-Error-Code"] ?? CODES[status] ?? "INTERNAL";
+  return jsonResponse({ error: message }, status, { ...headers, "X-Error-Code": code });
+}

@@ -1,0 +1,291 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { READINGS } from "../../console/_api.ts";
+import type { Act } from "../../console/_act_record.ts";
+import { newActId } from "../../console/_query.ts";
+import {
+  type BoardUnderTest,
+  claim,
+  delivery,
+  openBoard,
+  OPERATOR,
+  ORIGIN,
+  storeDead,
+  VIEWER,
+} from "./_board.ts";
+import { until } from "./_data.ts";
+
+const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
+
+/** Sends JSON to the console, as a program does that has an operator's token. */
+async function call(
+  board: BoardUnderTest,
+  name: string,
+  value: unknown,
+  headers: Record<string, string> = bearer(OPERATOR),
+  // deno-lint-ignore no-explicit-any -- it is what the console answers
+): Promise<{ status: number; headers: Headers; body: any }> {
+  const init = { method: "POST", body: JSON.stringify(value) };
+  const all = { Origin: "", "Content-Type": "application/json", ...headers };
+  const response = await board.send(`/api/${name}`, init, all);
+  return { status: response.status, headers: response.headers, body: await response.json() };
+}
+
+/** Reads what a page shows, as a viewer's program. */
+async function read(board: BoardUnderTest, page: string, headers = bearer(VIEWER)) {
+  const response = await board.get(`/api/${page}`, headers);
+  assertEquals(response.headers.get("Content-Type"), "application/json", page);
+  return { status: response.status, headers: response.headers, body: await response.json() };
+}
+
+/** Reads the id of the only problem. */
+const problemOf = async (board: BoardUnderTest): Promise<string> =>
+  (await read(board, "problems")).body.problems[0].id;
+
+Deno.test("a program reads what each page shows, by a token or by the cookie of a login", async () => {
+  await using board = await openBoard();
+  const id = await storeDead(board.store, "1");
+  const problem = await problemOf(board);
+  const { body: asked } = await call(board, "act", { kind: "replay", state: "dead", dryRun: true });
+  await call(board, "act", { kind: "replay", state: "dead", act: asked.act });
+  await until(async () => (await board.store.stats()).queued === 1);
+  const { body: { pages, acts } } = await read(board, "");
+  assertEquals(pages, [...Object.keys(READINGS), "payload"]);
+  assert(["act", "stop", "resume"].every((each) => acts.includes(each)));
+  const cookies = { Cookie: await board.login(VIEWER) };
+  const ofAct = { progress: asked.act, changed: asked.act };
+  const ids: Record<string, string> = { delivery: id, problem, ...ofAct };
+  for (const page of Object.keys(READINGS)) {
+    const path = ids[page] ? `${page}?${new URLSearchParams({ id: ids[page] })}` : page;
+    for (const headers of [bearer(VIEWER), bearer(OPERATOR), cookies]) {
+      const { status } = await read(board, path, headers as ReturnType<typeof bearer>);
+      assertEquals(status, 200, page);
+    }
+  }
+  const { body } = await read(board, "deliveries/?state=queued");
+  assertEquals([body.query.state, body.events[0].id, body.cursor], ["queued", id, undefined]);
+  assertEquals((await read(board, `delivery?id=1`)).body.event.id, id);
+  const bytes = await board.get(`/api/payload?id=${id}`, bearer(VIEWER));
+  assertEquals(await bytes.json(), { action: "opened" });
+});
+
+Deno.test("the errors that programs get have one shape, and tell what is wrong", async () => {
+  await using board = await openBoard();
+  const errors = [
+    ["deliveries?state=zombie", 400, "BAD_REQUEST"],
+    ["delivery?id=none", 404, "NOT_FOUND"],
+    ["progress?id=x", 404, "NOT_FOUND"],
+    ["changed?id=x", 404, "NOT_FOUND"],
+    ["nothing", 404, "NOT_FOUND"],
+    ["toString", 404, "NOT_FOUND"],
+    ["deliveries/../x", 404, "NOT_FOUND"],
+    ["stop", 405, "METHOD_NOT_ALLOWED"],
+  ] as const;
+  for (const [page, status, code] of errors) {
+    const found = await read(board, page);
+    assertEquals([found.status, found.headers.get("X-Error-Code")], [status, code], page);
+    assertEquals(Object.keys(found.body), ["error"]);
+    assert(!found.body.error.includes("zombie"));
+  }
+  const { status, headers } = await call(board, "deliveries", {});
+  assertEquals([status, headers.get("Allow")], [405, "GET, HEAD"]);
+});
+
+Deno.test("a program without a token of the console reads nothing", async () => {
+  await using board = await openBoard();
+  const others = [{}, { Cookie: "console-bot=x" }, bearer(`${OPERATOR}x`), {
+    Authorization: `Basic ${btoa(`:${OPERATOR}`)}`,
+  }];
+  for (const headers of others) {
+    for (const page of ["", "deliveries", "nothing"]) {
+      const response = await board.get(`/api/${page}`, headers as Record<string, string>);
+      assertEquals(response.status, 401);
+      assertEquals(response.headers.get("X-Error-Code"), "UNAUTHORIZED");
+      assertMatch(response.headers.get("WWW-Authenticate")!, /^Bearer /);
+      assertEquals(Object.keys(await response.json()), ["error"]);
+    }
+  }
+  // A token that is wrong is not made right by a cookie.
+  const Cookie = await board.login();
+  const both = await board.get("/api/acts", { Cookie, ...bearer("x") });
+  assertEquals([both.status, Object.keys(await both.json())], [401, ["error"]]);
+  assert(!JSON.stringify(board.logs).includes(OPERATOR));
+});
+
+Deno.test("wrong tokens of programs and of the login's form count together, for each address", async () => {
+  await using board = await openBoard({ trustedProxyHops: 1 });
+  const from = (address: string) => ({ "X-Forwarded-For": address });
+  const [mine, other] = [from("203.0.113.1"), from("203.0.113.2")];
+  for (let i = 0; i < 5; i++) await board.post("/login", { token: "wrong" }, mine);
+  for (let i = 0; i < 5; i++) {
+    assertEquals((await board.get("/api/acts", { ...mine, ...bearer("x") })).status, 401);
+  }
+  const late = await board.get("/api/acts", { ...mine, ...bearer(OPERATOR) });
+  assertEquals([late.status, late.headers.get("X-Error-Code")], [429, "RATE_LIMITED"]);
+  assertMatch(late.headers.get("Retry-After")!, /^\d{1,2}$/);
+  assertEquals((await board.post("/login", { token: OPERATOR }, mine)).status, 429);
+  for (let i = 0; i < 30; i++) {
+    assertEquals((await board.get("/api/acts", { ...other, ...bearer(VIEWER) })).status, 200);
+  }
+});
+
+Deno.test("a program acts with an operator's token, and a browser only from a page of the console", async () => {
+  await using board = await openBoard();
+  const id = await storeDead(board.store, "1");
+  const act = { kind: "purge", id, act: newActId() };
+  const Cookie = await board.login();
+  const refused: [Record<string, string>, number][] = [
+    [{}, 401],
+    [{ Cookie }, 403],
+    [{ Cookie, Origin: "http://evil.example" }, 403],
+    [{ Cookie, Origin: ORIGIN, "Sec-Fetch-Site": "cross-site" }, 403],
+    [{ Cookie: await board.login(VIEWER), Origin: ORIGIN }, 403],
+    [bearer(VIEWER), 403],
+    [{ ...bearer(OPERATOR), "Content-Type": "application/x-www-form-urlencoded" }, 415],
+    [{ ...bearer(OPERATOR), "Content-Type": "text/plain" }, 415],
+  ];
+  for (const [headers, status] of refused) {
+    const answer = await call(board, "act", act, headers);
+    assertEquals([answer.status, Object.keys(answer.body)], [status, ["error"]]);
+  }
+  for (const page of ["act", `act?kind=purge&id=${id}&act=${act.act}`]) {
+    assertEquals((await board.get(`/api/${page}`, bearer(OPERATOR))).status, 405);
+  }
+  assertEquals((await board.store.get(id))?.state, "dead");
+  assertEquals((await call(board, "act", act, { Cookie, Origin: ORIGIN })).status, 200);
+  assertEquals(await board.store.get(id), null);
+});
+
+Deno.test("a program asks what an act would change, and does it once", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  for (const id of ["1", "2", "3"]) await storeDead(store, id, { type: "push" });
+  await storeDead(store, "4", { type: "other" });
+  const choice = { kind: "replay", state: "dead", type: "push" };
+  const { status, body: asked } = await call(board, "act", { ...choice, dryRun: true });
+  const { act, ...rest } = asked;
+  assertEquals([status, rest], [200, {
+    ...{ dryRun: true, kind: "replay", count: 3, isMore: false, notKept: 0 },
+    first: ["github:1", "github:2", "github:3"],
+  }]);
+  assertEquals([(await store.stats()).dead, (await read(board, "acts")).body.acts], [4, []]);
+  const done = { ...choice, act, of: rest.count };
+  const answers = await Promise.all([1, 2, 3].map(() => call(board, "act", done)));
+  assertEquals(new Set(answers.map(({ body }) => body.act.id)), new Set([act]));
+  const ended: Act = await until(async () => {
+    const { body } = await read(board, `progress?id=${act}`);
+    return body.state === "finished" && body;
+  });
+  assertEquals([ended.changed, ended.of, ended.by], [3, 3, "operator api from 192.0.2.1"]);
+  assertEquals((await store.stats()).dead, 1);
+  const again = await call(board, "act", done);
+  assertEquals([again.status, again.body.act.state], [200, "finished"]);
+  assertEquals((await call(board, "act", { ...done, type: "other" })).status, 400);
+  assertEquals((await call(board, "act", { ...done, kind: "purge" })).status, 400);
+  const { body: { events } } = await read(board, `changed?id=${act}`);
+  const states = events.map(({ id, fate, event }: { id: string; fate: string; event: Act }) =>
+    `${id} ${fate} ${event.state}`
+  );
+  assertEquals(states, [1, 2, 3].map((each) => `github:${each} changed queued`));
+});
+
+Deno.test("a program asks about one event, and is told why an act would change nothing", async () => {
+  await using board = await openBoard();
+  const id = await storeDead(board.store, "1");
+  const ask = async (kind: string) => (await call(board, "act", { kind, id, dryRun: true })).body;
+  const { act, count, first } = await ask("purge");
+  assertEquals([count, first], [1, [id]]);
+  const none = await ask("cancel");
+  assertEquals([none.count, none.act], [0, undefined]);
+  assertStringIncludes(none.why, "It has ended");
+  assertEquals((await board.store.get(id))?.state, "dead");
+  const both = await Promise.all([1, 2].map(() => call(board, "act", { kind: "purge", id, act })));
+  // The second one may find the first one under way.
+  assertEquals(both.map(({ body }) => body.act.id), [act, act]);
+  assertEquals(await board.store.get(id), null);
+  const gone = await call(board, "act", { kind: "purge", id, act: newActId() });
+  assertEquals([gone.status, gone.headers.get("X-Error-Code")], [404, "NOT_FOUND"]);
+  const open = (await board.store.accept(delivery("2"))).id;
+  const early = await call(board, "act", { kind: "purge", id: open, act: newActId() });
+  assertEquals([early.status, early.headers.get("X-Error-Code")], [409, "CONFLICT"]);
+});
+
+Deno.test("a purge of many wants the number that was counted, and deletes no more than that", async () => {
+  await using board = await openBoard();
+  for (const id of ["1", "2", "3"]) await storeDead(board.store, id);
+  const purge = { kind: "purge", state: "dead", act: newActId() };
+  assertEquals((await call(board, "act", purge)).status, 400);
+  assertEquals((await call(board, "act", { ...purge, of: "all" })).status, 400);
+  assertEquals((await board.store.stats()).dead, 3);
+  assertEquals((await call(board, "act", { ...purge, of: 2 })).status, 202);
+  await until(async () => (await read(board, `progress?id=${purge.act}`)).body.state !== "running");
+  assertEquals((await board.store.stats()).dead, 1);
+});
+
+Deno.test("a program stops an act on many, and resumes it", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  await Promise.all(Array.from({ length: 120 }, (_, i) => store.accept(delivery(`d${i}`))));
+  const id = newActId();
+  await call(board, "act", { kind: "cancel", state: "queued", act: id, of: 120 });
+  assertEquals((await call(board, "stop", { id })).body, { ok: true, page: `progress?id=${id}` });
+  const stateOf = async () => (await read(board, `progress?id=${id}`)).body.state;
+  await until(async () => await stateOf() === "stopped");
+  assert((await store.stats()).queued > 0);
+  assertEquals((await call(board, "resume", { id, dryRun: true })).status, 400);
+  assertEquals(await stateOf(), "stopped");
+  assertEquals((await call(board, "resume", { id })).status, 200);
+  await until(async () => await stateOf() === "finished");
+  assertEquals((await store.stats()).queued, 0);
+  assertEquals((await call(board, "stop", { id: "x" })).status, 404);
+});
+
+Deno.test("programs get nothing of what an app hides that hides its payloads", async () => {
+  await using board = await openBoard({ hidesPayloads: true });
+  const { store } = board;
+  const body = new TextEncoder().encode(`{"a":"secret"}`);
+  const sender = { id: 1, name: "secret", isBot: false };
+  const id = await storeDead(store, "1", { body, sender }, new RangeError("of a secret"));
+  await store.accept(delivery("2"));
+  await store.release(await claim(store), { delayMs: 60_000, reason: "secret" });
+  const problem = await problemOf(board);
+  const hidden = await read(board, `problem?id=${problem}`);
+  assertEquals(hidden.body.problem.error, "RangeError");
+  const { body: { act } } = await call(board, "act", { kind: "replay", id, dryRun: true });
+  const many = await call(board, "act", { kind: "replay", state: "dead", act });
+  assertEquals(many.status, 202);
+  await until(async () => (await read(board, `progress?id=${act}`)).body.state === "finished");
+  const pages = Object.keys(READINGS).flatMap((page) => [
+    ...[page, `${page}?id=${id}`, `${page}?id=github:2`, `${page}?id=${act}`],
+  ]);
+  const texts = [JSON.stringify(hidden.body)];
+  for (const page of pages) texts.push(JSON.stringify((await read(board, page)).body));
+  assertStringIncludes(texts.join(), `"error":"RangeError"`);
+  assert(!texts.join().includes("secret"));
+  assertEquals((await read(board, `payload?id=${id}`)).status, 403);
+});
+
+Deno.test("programs send one JSON object of a bounded size", async () => {
+  await using board = await openBoard();
+  const headers = { ...bearer(OPERATOR), "Content-Type": "application/json", Origin: "" };
+  for (const body of ["", "[]", "null", "5", "{", `{"id":"${"x".repeat(20_000)}"}`]) {
+    const response = await board.send("/api/act", { method: "POST", body }, headers);
+    assertEquals(response.status, 400, body.slice(0, 10));
+    assertEquals(Object.keys(await response.json()), ["error"]);
+  }
+  const withNull = await call(board, "act", {
+    kind: "cancel",
+    id: "none",
+    state: null,
+    dryRun: true,
+  });
+  assertEquals(withNull.status, 404);
+});
+
+Deno.test("a program that the store gives no answer is told so, and it is logged", async () => {
+  const overview = () => Promise.reject(new Error("connect ECONNREFUSED 10.0.0.7"));
+  await using board = await openBoard({ data: { overview } });
+  const { status, headers, body } = await read(board, "overview");
+  assertEquals([status, headers.get("X-Error-Code")], [503, "UNAVAILABLE"]);
+  assert(!JSON.stringify(body).includes("10.0.0.7"));
+  assertEquals(board.logs.at(-1)?.message, "console page failed");
+});

@@ -1,0 +1,64 @@
+import { assert, assertEquals, assertNotEquals } from "@std/assert";
+import { gunzipSync } from "node:zlib";
+import { openBoard, OPERATOR, storeDead } from "./_board.ts";
+
+const GZIP = { "Accept-Encoding": "br;q=1.0, gzip;q=0.8, *;q=0.1" };
+
+Deno.test("pages, their files and JSON are compressed for who takes that", async () => {
+  await using board = await openBoard();
+  for (let i = 0; i < 20; i++) await storeDead(board.store, `${i}`);
+  const headers = { Cookie: await board.login() };
+  const plain = await (await board.get("/deliveries", headers)).text();
+  const [, script] = /src="(script-[^"]+)"/.exec(plain)!;
+  for (const page of ["", "deliveries", "acts", script, "api/overview"]) {
+    const [whole, packed] = await Promise.all(
+      [headers, { ...headers, ...GZIP }].map((each) => board.get(`/${page}`, each)),
+    );
+    assertEquals(whole!.headers.get("Content-Encoding"), null);
+    assertEquals(packed!.headers.get("Content-Encoding"), "gzip", page);
+    assertEquals([whole, packed].map((each) => each!.headers.get("Vary")), [
+      "Accept-Encoding",
+      "Accept-Encoding",
+    ]);
+    const bytes = new Uint8Array(await packed!.arrayBuffer());
+    const text = await whole!.text();
+    assert(bytes.length < text.length / 2, page);
+    if (page === script) assertEquals(gunzipSync(bytes).toString(), text);
+  }
+});
+
+Deno.test("nothing is compressed for who does not take gzip", async () => {
+  await using board = await openBoard();
+  const Cookie = await board.login();
+  for (const accepted of ["", "br", "gzip;q=0", "gzip; q=0.000", "x-gzip-like", "identity"]) {
+    const response = await board.get("/", { Cookie, "Accept-Encoding": accepted });
+    assertEquals(response.headers.get("Content-Encoding"), null, accepted);
+    await response.text();
+  }
+});
+
+Deno.test("no answer with a payload, or with what a handler has written, is compressed", async () => {
+  await using board = await openBoard();
+  const body = new TextEncoder().encode(JSON.stringify({ text: "x".repeat(5_000) }));
+  const id = await storeDead(board.store, "1", { body });
+  const headers = { Cookie: await board.login(), ...GZIP };
+  const pages = ["delivery", "payload", "api/delivery", "api/payload", "api/deliveries"];
+  for (const page of pages) {
+    const response = await board.get(`/${page}?id=${id}`, headers);
+    assertEquals([response.status, response.headers.get("Content-Encoding")], [200, null], page);
+    assertEquals(response.headers.get("Cache-Control"), "no-store, no-transform");
+    await response.text();
+  }
+});
+
+Deno.test("the size of a compressed page is not the same each time", async () => {
+  await using board = await openBoard();
+  const headers = { Authorization: `Bearer ${OPERATOR}`, Cookie: await board.login(), ...GZIP };
+  const paddings: (string | null)[] = [];
+  for (let i = 0; i < 20; i++) {
+    const response = await board.get("/acts", headers);
+    paddings.push(response.headers.get("X-Padding"));
+    await response.arrayBuffer();
+  }
+  assertNotEquals(new Set(paddings.map((each) => each!.length)).size, 1);
+});
