@@ -24,8 +24,9 @@ import type { FailingRule } from "../events/store/failing.ts";
 import { checkKeepPayloads } from "../events/store/store_core.ts";
 import { checkStoreDefinition, type StoreDefinition } from "../events/store/store_definition.ts";
 import { checkWorkerOptions } from "../events/worker/worker.ts";
-import type { Describe, Platform } from "../webhook/mod.ts";
+import type { Delivery, Platform } from "../webhook/mod.ts";
 import { checkPlatform } from "../webhook/platform.ts";
+import type { Alert } from "../watch/alert.ts";
 import { type AppOptions, type BaseEnv, createBaseApp } from "./base_app.ts";
 import type { AppParts } from "./event_middleware.ts";
 import { checkMounts, type Mount } from "./mounts.ts";
@@ -130,6 +131,24 @@ export interface AppDefinition<
     | ((parts: AppParts<EnvOf<TSpec>, TResources>) => void | Promise<void>)
     | undefined;
   /**
+   * Tells somebody that something is wrong with the app, and that it is over: see {@linkcode Alert}. Each is told once, by
+   * one of the app's instances, and not again after a restart; if the function throws, or takes over 30 seconds, it is
+   * called again later. An instance looks every 15 seconds. Write it below `resources`.
+   *
+   * @default {undefined} Nobody is told, and nothing looks.
+   */
+  readonly onAlert?:
+    | ((
+      alert: Alert,
+      parts: AppParts<EnvOf<TSpec>, TResources> & {
+        /** Log of the app. */
+        readonly log: LogSink;
+        /** Signal that is aborted once nobody waits for the function any more. */
+        readonly signal: AbortSignal;
+      },
+    ) => unknown)
+    | undefined;
+  /**
    * Limit of the requests of a client that are answered 4xx, in a window in milliseconds, see
    * {@linkcode createRateLimiter}; false for none. Other requests do not count: code hosts do not send again
    * what was refused.
@@ -190,7 +209,7 @@ export interface AppDefinition<
    * result of a code host's events; the command, button or kind of content of a chat's; the object and amount of a
    * payment's. It keeps nothing that a person has written in a chat. With an empty text, there is none.
    */
-  readonly describe?: Describe | undefined;
+  readonly describe?: ((delivery: Delivery) => string | undefined) | undefined;
 }
 
 /**
@@ -263,6 +282,7 @@ const CHECKS: Readonly<
   routes: checkFunction,
   before: undefined,
   ready: checkFunction,
+  onAlert: checkFunction,
   rateLimit: (...rateLimit) => rateLimit[2] === false || checkObjectOption(...rateLimit),
   worker: (doing, name, value) => {
     checkObjectOption(doing, name, value);

@@ -166,7 +166,7 @@ export class Source<TEvents extends object, TContext extends HandlerContext>
  */
 export function handledOf({ name, kind }: Origin, handle: EventHandler): HandledEvents[] {
   const handled = (handle as DescribedHandler)[HANDLES]?.() ?? [];
-  return handled.map(({ names }) => ({ intake: name, platform: kind, names }));
+  return handled.map((each) => ({ ...each, intake: name, platform: kind }));
 }
 
 /** Lists the handlers of an event: those of the platform or source that stored it, none if the app has neither. */

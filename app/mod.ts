@@ -96,4 +96,5 @@ export type {
   RateLimitOptions,
 } from "../middleware/mod.ts";
 export type { Telemetry } from "../telemetry/mod.ts";
+export type { Alert } from "../watch/alert.ts";
 export type { JsonObject, Platform } from "../webhook/mod.ts";

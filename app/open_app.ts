@@ -20,8 +20,9 @@ import {
   type StoreDefinition,
 } from "../events/store/store_definition.ts";
 import { workerNoted } from "../events/worker/worker.ts";
-import type { ConnectionBindings } from "../middleware/mod.ts";
+import { clientIp, type ConnectionBindings } from "../middleware/mod.ts";
 import { combineTelemetries, openTelemetry, type Telemetry } from "../telemetry/mod.ts";
+import type { OpenedAlarm } from "../watch/alarm.ts";
 import { type IntakeStore, mountIntake } from "../webhook/intake.ts";
 import { bindEnv, createBaseApp } from "./base_app.ts";
 import type { App } from "./define_app.ts";
@@ -127,6 +128,8 @@ export interface ServableApp<TTx = unknown, TReader = unknown> extends OpenedApp
   readonly requestLog: LogSink;
   /** Maker of the schedules' slots; undefined without schedules. */
   readonly scheduler: Scheduler | undefined;
+  /** Alarm; undefined unless the definition has `onAlert`. */
+  readonly alarm: Pick<OpenedAlarm, "look" | "start"> | undefined;
   /** Makes the readiness probe fail from now on. */
   beginStop(): void;
   /** Closes the resources and the database, once the worker has stopped. */
@@ -252,6 +255,7 @@ export async function openPlanned<
     const schedules = await readTimes(app.schedules);
     const opened = await open(app, plan, { ...options, log }, closing, schedules);
     if (ticks) opened.scheduler?.start();
+    if (ticks) opened.alarm?.start();
     started.resolve(opened);
     return opened;
   } catch (error) {
@@ -296,12 +300,18 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources, T
   };
   const apps: Hono[] = [];
   let telemetry = ownTelemetry;
+  const count = (counting: Telemetry | undefined) => {
+    if (counting) telemetry = telemetry ? combineTelemetries(telemetry, counting) : counting;
+  };
+  // Before the console, which shows what it counts.
+  const alarm = await alarmOf(definition, { env, resources }, store, log);
+  if (alarm) closing.add(() => alarm.stop());
+  count(alarm?.telemetry);
   for (const mount of plan.mounts) {
     const opened = await mount.open(mountParts);
     closing.add(() => opened.close());
     apps.push(opened.app);
-    const counting = opened.telemetry;
-    if (counting) telemetry = telemetry ? combineTelemetries(telemetry, counting) : counting;
+    count(opened.telemetry);
   }
   const stopping = Promise.withResolvers<void>();
   const parts: RequestParts<EnvOf<TSpec>, TResources, TTx, TReader> = {
@@ -335,9 +345,21 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources, T
     await close();
   };
   return {
-    ...{ fetch, store, db: store.db, worker, scheduler, requestLog, beginStop, close, stop },
+    ...{ fetch, store, db: store.db, worker, scheduler, alarm, requestLog, beginStop, close, stop },
     [Symbol.asyncDispose]: () => stop(),
   };
+}
+
+/** Opens the alarm of an app; undefined if nobody is to be told. Only then its code is loaded. */
+async function alarmOf<TEvents extends object, TSpec extends EnvSpec, TResources, TTx, TReader>(
+  { name, onAlert }: App<TEvents, TSpec, TResources, TTx, TReader>["definition"],
+  parts: AppParts<EnvOf<TSpec>, TResources>,
+  store: EventStore<TTx, TReader>,
+  log: LogSink,
+): Promise<OpenedAlarm | undefined> {
+  if (!onAlert) return undefined;
+  const { openAlarm } = await import("../watch/alarm.ts");
+  return openAlarm(name, store, log, (alert, signal) => onAlert(alert, { ...parts, log, signal }));
 }
 
 /** Parts that requests are answered with. */
@@ -374,7 +396,8 @@ function fetchOf<TEvents extends object, TSpec extends EnvSpec, TResources, TTx,
       return ready?.({ env, resources });
     },
   });
-  const intakeParts = { store: guarded(store, database), telemetry, describe };
+  const addressOf = (c: Context) => clientIp(c, { trustedProxyHops });
+  const intakeParts = { store: guarded(store, database), telemetry, describe, addressOf };
   for (const platform of platforms) base.route("/", mountIntake(platform, intakeParts));
   for (const mount of mounts) base.route("/", mount);
   const known = [...base.routes];
@@ -449,10 +472,11 @@ function registerPoll(name: string, opened: Promise<ServableApp>): void {
   // Deno accepts these characters, and 64 of them.
   const cronName = `${name.replace(/[^\w -]/g, "-").slice(0, 57)} events`;
   Deno.cron(cronName, "* * * * *", async () => {
-    const { scheduler, worker } = await opened;
+    const { scheduler, worker, alarm } = await opened;
     await scheduler?.tick();
     // What has failed is in the log, and the next minute polls again.
     await worker.poll().catch(() => {});
+    await alarm?.look();
   });
 }
 

@@ -53,6 +53,9 @@ export async function change(
   return left.length === 0;
 }
 
+/** Name of the tool in the records of events that it changes. */
+export const TOOL = "the events tool";
+
 /** Puts events back. */
 export function replay(run: CliRun): Promise<boolean> {
   const how = run.filter.state === "done" ? "whose work is done again" : "to be handled again";
@@ -60,7 +63,7 @@ export function replay(run: CliRun): Promise<boolean> {
     verb: "replayed",
     question: (count) => `Replay ${count}, ${how}?`,
     run: (store, filter, options) =>
-      store.replayAll(filter, { ...options, fresh: run.values.fresh }),
+      store.replayAll(filter, { ...options, fresh: run.values.fresh, by: TOOL }),
     whyDone: "its payload is not kept",
   });
 }
@@ -70,7 +73,7 @@ export function cancel(run: CliRun): Promise<boolean> {
   return changeEvents(run, {
     verb: "cancelled",
     question: (count) => `Cancel ${count}?`,
-    run: (store, filter, options) => store.cancelAll(filter, options),
+    run: (store, filter, options) => store.cancelAll(filter, { ...options, by: TOOL }),
     underWay: async (ids) => {
       const begun: string[] = [];
       if (ids.length === 0) return begun;

@@ -7,7 +7,7 @@ import {
   type StoredEvent,
   type UntakenAnswer,
 } from "../events/mod.ts";
-import { withEventIds } from "./_change.ts";
+import { TOOL, withEventIds } from "./_change.ts";
 import type { CliRun } from "./_commands.ts";
 import {
   agoOf,
@@ -72,7 +72,7 @@ export async function answer(
   { store, words: [name, text], values: { json, by }, world: { out } }: CliRun,
 ): Promise<boolean> {
   const value = text === undefined ? undefined : JSON.parse(text);
-  const result = await store.answer(name, value, { by });
+  const result = await store.answer(name, value, { by, operator: TOOL });
   const why = whyNotTaken(result, by);
   out(json ? JSON.stringify(result) : `${result.outcome}: ${name}${why && ` (${why})`}`);
   return result.outcome === "taken";
@@ -98,7 +98,7 @@ export async function forgetStep(
   { store, words: [id, name], values: { json }, world: { out } }: CliRun,
 ): Promise<boolean> {
   const { ids } = await withEventIds(store, { ids: [id!] });
-  const forgotten = await store.forgetStep(ids![0]!, name!);
+  const forgotten = await store.forgetStep(ids![0]!, name!, { by: TOOL });
   const text = forgotten
     ? `forgotten: ${name}`
     : `not forgotten: ${name} (${await whyNot(store, ids![0]!, name!)})`;
@@ -112,7 +112,7 @@ export async function setStep(
 ): Promise<boolean> {
   const { ids } = await withEventIds(store, { ids: [id!] });
   const value = result === undefined ? undefined : JSON.parse(result);
-  const set = await store.setStep(ids![0]!, name!, value);
+  const set = await store.setStep(ids![0]!, name!, value, { by: TOOL });
   const text = set ? `set: ${name}` : `not set: ${name} (${await whyNot(store, ids![0]!, name!)})`;
   out(json ? JSON.stringify({ set }) : text);
   return set;
@@ -187,7 +187,8 @@ export async function stats(
 export async function wake(
   { store, words: [name, text], values: { json }, world: { out } }: CliRun,
 ): Promise<boolean> {
-  const result = await store.wake(name!, text === undefined ? undefined : JSON.parse(text));
+  const value = text === undefined ? undefined : JSON.parse(text);
+  const result = await store.wake(name!, value, { by: TOOL });
   const { outcome, eventId } = result;
   const texts: Readonly<Record<typeof outcome, string>> = {
     woken: `woken: ${eventId}`,

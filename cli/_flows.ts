@@ -100,10 +100,11 @@ export async function showSchedules(
     const note = readNote(value);
     if (json) out(JSON.stringify({ name, ...(note ?? { unreadable: true }) }));
     else {
-      const { at, plan = "", making } = note ?? {};
+      const { at, plan = "", making, paused } = note ?? {};
       const made = at === undefined ? "unreadable" : `made up to ${isoOf(at)}`;
       const since = making ? `being made since ${isoOf(making.since)}` : "";
-      out(oneLine([name, made, plan, since].join("  ")).trimEnd());
+      const pause = paused ? `paused since ${isoOf(paused.at)}` : "";
+      out(oneLine([name, made, plan, since, pause].filter((part) => part !== "").join("  ")));
     }
   }
   return true;

@@ -6,7 +6,7 @@ import type { ActCount } from "./_act_steps.ts";
 import type { Act } from "./_act_record.ts";
 import type { ActPage } from "./_acts.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { found } from "./_delivery_page.ts";
+import { found } from "./_found.ts";
 import {
   eventsIn,
   type Html,
@@ -148,14 +148,14 @@ function noSuchAct(): never {
   throw new Refusal(404, "No such act", "No act with this id is kept.");
 }
 /** Makes a field that {@linkcode fieldsOf} reads: browsers would send a line break as two characters. */
-function hidden([name, value]: readonly [string, unknown]): Html | undefined {
+export function hidden([name, value]: readonly [string, unknown]): Html | undefined {
   if (value === undefined) return undefined;
   const text = String(value).replace(/[%\p{Cc}]/gu, encodeURIComponent);
   return html`<input type="hidden" name="${name}" value="${text}">`;
 }
 
 /** Reads the fields of the form that asks for an act. */
-function fieldsOf(form: URLSearchParams): URLSearchParams {
+export function fieldsOf(form: URLSearchParams): URLSearchParams {
   try {
     return new URLSearchParams([...form].map(([name, value]) => [name, decodeURIComponent(value)]));
   } catch (error) {
@@ -323,14 +323,14 @@ function progressPage(act: Act, canAct: boolean): Html {
     ["by", shown(act.by)],
     ["at", time(act.at)],
     ["resumed by", resumedBy && shown(resumedBy)],
-    ["event", eventId !== undefined && eventOf(act, 300)],
+    [eventId === undefined ? "on" : "event", !query && eventOf(act, 300)],
   ]);
   const body = live(
     isRunning ? "often" : "end",
     tag("div.head", tag("h1", KIND_NAMES[kind]), badge),
     isRunning && html`<progress aria-label="Progress" ${raw(done)}></progress>`,
     html`<p role="status">${resultOf(act)}</p>`,
-    canAct && eventId === undefined && turn(act),
+    canAct && query && turn(act),
     error !== undefined && note("alert", true, tag("p", shown(error, 500))),
     known,
     lists !== undefined &&
@@ -353,7 +353,8 @@ function turn({ id, state }: Act): Html | undefined {
 }
 
 /** Links to the event of an act, unless that is purged. */
-function eventOf({ kind, eventId = "", about, changed }: Act, max: number): Content {
+function eventOf({ kind, eventId, about, changed }: Act, max: number): Content {
+  if (eventId === undefined) return about !== undefined && shown(about, max);
   const text = shown(eventId, max);
   const isGone = kind === "purge" && changed > 0;
   const event = isGone
@@ -362,16 +363,23 @@ function eventOf({ kind, eventId = "", about, changed }: Act, max: number): Cont
   return [about && `${about} `, event];
 }
 
-const DONE_TO_ONE: Readonly<Record<ActKind, string>> = {
+const DONE_TO_ONE: Readonly<Record<Act["kind"], string>> = {
   replay: "The event was put back.",
   cancel: "The event was cancelled.",
   purge: "The event was deleted, with its payload.",
+  wake: "The event was woken.",
+  answer: "The question was answered.",
+  repeat: "The event is handled again, from the step on.",
+  run: "The schedule was run.",
+  pause: "The schedule is paused.",
+  resume: "The schedule goes on with its next run.",
+  forget: "The state was deleted.",
 };
 
 /** Says what has become of an act. */
 function resultOf(act: Act): string {
-  const { kind, eventId, changed, batch, underway, seen, notKept, state, of } = act;
-  if (eventId !== undefined && state === "finished" && changed > 0) {
+  const { kind, changed, batch, underway, seen, notKept, state, of } = act;
+  if (!act.query && state === "finished" && changed > 0) {
     const others = ` It is the first of ${
       number(batch)
     } that are handled together: so all of them are.`;
@@ -402,14 +410,14 @@ function resultOf(act: Act): string {
 }
 
 /** Words for what an act has done to each of many events. */
-const DONE_TO_EACH: Readonly<Record<ActKind, string>> = {
+const DONE_TO_EACH: Readonly<Record<string, string>> = {
   ...{ replay: "put back", cancel: "cancelled", purge: "deleted" },
 };
 
 function changedPage({ act, events, part, parts, isCut }: ActedEvents): Html {
   const { id, kind } = act;
   const fates = {
-    ...{ changed: DONE_TO_EACH[kind], underway: "under way" },
+    ...{ changed: DONE_TO_EACH[kind] ?? "changed", underway: "under way" },
     left: "left: it had changed before",
   };
   const rows = events.map(({ id, fate, event }) => {
@@ -468,14 +476,14 @@ function stoppedAt({ state, changed, of }: Act): Content {
 }
 
 function cellsOf(act: Act): Html[] {
-  const { id, kind, at, eventId, query, by, changed, batch } = act;
+  const { id, kind, at, query, by, changed, batch } = act;
   const conditions = query ? conditionsOf(query, 60).filter(([, value]) => value) : [];
   const matches = conditions.map(([label, value], i) => [i > 0 && ", ", dim(label), " ", value]);
   return [
     td(a(link("progress", { id }), KIND_NAMES[kind])),
     td(stoppedAt(act)),
     td(time(at, "short")),
-    td(eventId === undefined ? ["all that match: ", matches] : eventOf(act, 90), "wrap"),
+    td(query ? ["all that match: ", matches] : eventOf(act, 90), "wrap"),
     td(shown(by), "off"),
     td(
       [number(changed), batch > 0 && dim(` with its batch of ${number(batch)}`)],

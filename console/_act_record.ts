@@ -6,7 +6,7 @@
 import { isBoolean, isCount, isOneOf, isText, isTime, orNone, shape } from "../core/shape.ts";
 import { STORED_STATES } from "../events/store/event_record.ts";
 import type { ConsoleRecordKey, NewConsoleRecord } from "../events/store/own_cells.ts";
-import { type ActKind, type ActQuery, askedAtOf, KINDS } from "./_query.ts";
+import { type ActKind, type ActQuery, askedAtOf, type DeedKind, DEEDS, KINDS } from "./_query.ts";
 
 /** Time for which records of acts are kept, and the lists of their events. */
 export const KEPT_MS = 90 * 86_400_000;
@@ -24,14 +24,14 @@ export interface Act {
   /** Id, which begins with the time of the question that was asked before. */
   readonly id: string;
   /** Kind. */
-  readonly kind: ActKind;
+  readonly kind: ActKind | DeedKind;
   /** Time at which it began, milliseconds since the epoch. */
   readonly at: number;
   /** Session and address of who did it, for people: `operator 3f2a from 203.0.113.7`. */
   readonly by: string;
   /** Event that it was done to; undefined for all that match. */
   readonly eventId?: string | undefined;
-  /** Type of that event, and the repository or chat that it belongs to, for people. */
+  /** Type of that event, and the repository or chat that it belongs to, or what else it was done to, for people. */
   readonly about?: string | undefined;
   /** Choice of events, of an act on many. */
   readonly query?: ActQuery | undefined;
@@ -76,7 +76,7 @@ const isQuery = shape({
 const isActShape = shape({
   v: isOneOf([1]),
   id: isText,
-  kind: isOneOf(KINDS),
+  kind: isOneOf([...KINDS, ...DEEDS]),
   ...{ at: isTime, aliveAt: isTime, by: isText },
   ...{ eventId: orNone(isText), about: orNone(isText), query: orNone(isQuery) },
   ...{ changed: isCount, batch: isCount, underway: isCount, notKept: isCount, seen: isCount },

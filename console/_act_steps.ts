@@ -11,7 +11,7 @@ import type {
   EventStore,
   StoredEvent,
 } from "../events/store/mod.ts";
-import { within } from "./_counts.ts";
+import { within } from "../watch/activity.ts";
 import { type ActKind, type ActQuery, askedAtOf, newActId } from "./_query.ts";
 import { filterOf } from "./_search.ts";
 

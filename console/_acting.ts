@@ -6,7 +6,7 @@
 import type { StoredEvent } from "../events/mod.ts";
 import type { Act } from "./_act_record.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { found } from "./_delivery_page.ts";
+import { found } from "./_found.ts";
 import { eventsIn, recordOf } from "./_format.ts";
 import { ParameterError, Refusal } from "./_http.ts";
 import {

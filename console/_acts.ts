@@ -1,6 +1,12 @@
 import { type LogSink, reasonOf, writeLog } from "../core/mod.ts";
 import { isCount, isOneOf, isText, shape } from "../core/shape.ts";
-import type { BulkResult, EventFilter, EventStore, StoredEvent } from "../events/store/mod.ts";
+import type {
+  BulkOptions,
+  BulkResult,
+  EventFilter,
+  EventStore,
+  StoredEvent,
+} from "../events/store/mod.ts";
 import type {
   ConsoleRecordKey,
   ConsoleRecords,
@@ -10,7 +16,14 @@ import { type ActedEvents, ActLists } from "./_act_lists.ts";
 import { type Act, actOf, actRecord, keyOf } from "./_act_record.ts";
 import { stepsOf } from "./_act_steps.ts";
 import { aboutOf, eventsIn, recordOf } from "./_format.ts";
-import { type ActKind, type ActQuery, askedAtOf, kindsFor } from "./_query.ts";
+import {
+  type ActKind,
+  type ActQuery,
+  askedAtOf,
+  type DeedKind,
+  KINDS,
+  kindsFor,
+} from "./_query.ts";
 import { findEvent } from "./_search.ts";
 
 /** Most records, and the number of acts after which those beyond are deleted. */
@@ -27,7 +40,10 @@ const STOP_KEPT_MS = 86_400_000;
 const ALIVE_MS = 1_000;
 
 /** Question that an act answers: its id, its kind, who answers, and an event or a choice of events. */
-type Question = Pick<Act, "id" | "kind" | "by" | "eventId" | "query" | "of">;
+type Question = Pick<Act, "id" | "by" | "eventId" | "query" | "of"> & { readonly kind: ActKind };
+
+/** Thing that is done to an event, a schedule or a state, and who does it. */
+export type Deed = Pick<Act, "id" | "by" | "eventId" | "about"> & { readonly kind: DeedKind };
 
 /** Page of acts, the newest first. */
 export interface ActPage {
@@ -73,13 +89,25 @@ export class Acts {
     const begun = begin(question);
     const act = await this.get(begun.id) ? undefined : await this.#runOne(begun);
     if (!act) return await this.#again(begun);
-    const { kind, eventId, changed, by, batch, error } = act;
-    const data = {
-      ...{ kind, eventId, changed, by },
-      ...(batch > 0 && { batch }),
-      ...(error !== undefined && { error }),
-    };
-    writeLog(this.#parts.log, error === undefined ? "info" : "error", "console act", data);
+    this.#logOne(act);
+    return act;
+  }
+
+  /**
+   * Does something to one thing. If an act with the id has begun before, it is returned.
+   *
+   * @param deed The thing.
+   * @param change Does it; false if there is nothing to be done any more.
+   */
+  async deed(deed: Deed, change: () => Promise<boolean>): Promise<Act> {
+    const begun = begin(deed);
+    const progress = await this.#start(begun);
+    if (!progress) return await this.#again(begun);
+    const act = await this.#run(progress, async () => {
+      progress.note({ seen: 1, underway: 1 });
+      progress.note({ changed: await change() ? 1 : 0, underway: 0 });
+    });
+    this.#logOne(act);
     return act;
   }
 
@@ -115,13 +143,14 @@ export class Acts {
       stored,
     );
     const { changed, kind, query, resumed = 0 } = act;
+    if (!isOnEvents(kind)) return;
     const none = { underway: 0, notKept: 0, seen: changed };
     const again = { ...act, ...none, resumed: resumed + 1, resumedBy: by };
     const progress = new ActProgress(records, { ...again, state: "running" }, version);
     if (!await progress.begin(lists)) return;
     writeLog(log, "info", "console act resumed", { kind, actId: id, by });
     this.#running.set(id, progress);
-    this.#goThrough(progress, { ...again, query: query! });
+    this.#goThrough(progress, { ...again, kind, query: query! });
   }
 
   /** Reads an act, with its progress; null if there is none. */
@@ -173,7 +202,7 @@ export class Acts {
   /** Stops an act on many: at once if it runs in this process, and otherwise at its next step. */
   async end(id: string, by: string): Promise<void> {
     const act = await this.#read(id);
-    if (act?.state !== "running" || act.eventId !== undefined) return;
+    if (act?.state !== "running" || !act.query) return;
     const value = { v: 1, by, resumed: act.resumed ?? 0 };
     await this.#parts.records.write([{ ...keyOf("stop", id)!, value, forMs: STOP_KEPT_MS }]);
     writeLog(this.#parts.log, "info", "console act stopped", { kind: act.kind, actId: id, by });
@@ -187,15 +216,16 @@ export class Acts {
   }
 
   /** Acts on an event; undefined if the act with this id has begun already. */
-  async #runOne(begun: Act): Promise<Act | undefined> {
+  async #runOne(begun: Act & Question): Promise<Act | undefined> {
+    const { kind } = begun;
     const event = await findEvent(this.#parts.store, begun.eventId!);
-    const isMeant = event && kindsFor(event.state).includes(begun.kind) &&
+    const isMeant = event && kindsFor(event.state).includes(kind) &&
       !hasChangedSince(event, askedAtOf(begun.id)!);
     // It may have been changed by this act, sent at the same time.
     if (!isMeant) return await this.get(begun.id) ? undefined : { ...begun, state: "finished" };
     const record = recordOf(event);
     const progress = await this.#start(record ? { ...begun, about: aboutOf(record) } : begun);
-    return progress && await this.#run(progress, () => this.#changeOne(progress, event));
+    return progress && await this.#run(progress, () => this.#changeOne(progress, kind, event));
   }
 
   /** Writes the first record of an act; undefined if it has one already. */
@@ -215,10 +245,10 @@ export class Acts {
   }
 
   /** Reads the act that has begun under an id. Somebody has sent its form again, and the log names them. */
-  async #again({ id, kind, eventId, query, by }: Act): Promise<Act> {
+  async #again({ id, kind, eventId, query, about, by }: Act): Promise<Act> {
     const act = await this.get(id);
     if (!act) throw new Error("The record of the act cannot be read: another version wrote it");
-    const asked = eventId === undefined ? { query } : { eventId };
+    const asked = eventId !== undefined ? { eventId } : query ? { query } : { about };
     const data = { kind, actId: id, ...asked, by, begunBy: act.by };
     writeLog(this.#parts.log, "info", "console act sent again", data);
     return act;
@@ -228,7 +258,7 @@ export class Acts {
   async #run(progress: ActProgress, change: () => Promise<void>): Promise<Act> {
     try {
       await progress.during(change);
-      const isCut = progress.act.eventId === undefined && this.#ending.signal.aborted;
+      const isCut = progress.act.query !== undefined && this.#ending.signal.aborted;
       if (progress.act.state === "running") {
         progress.note({ state: isCut || progress.isLost ? "interrupted" : "finished" });
       }
@@ -237,7 +267,7 @@ export class Acts {
       else progress.note({ state: "failed", error: reasonOf(error) });
     }
     const { act } = progress;
-    const isEmpty = act.eventId !== undefined && act.changed === 0 && act.state !== "failed";
+    const isEmpty = !act.query && act.changed === 0 && act.state !== "failed";
     try {
       if (progress.isLost) return act;
       if (isEmpty) await this.#parts.records.delete(keyOf("act", act.id)!);
@@ -249,6 +279,15 @@ export class Acts {
       this.#running.delete(act.id);
     }
     return act;
+  }
+
+  #logOne({ kind, eventId, about, changed, by, batch, error }: Act): void {
+    const data = {
+      ...(eventId === undefined ? { kind, about, changed, by } : { kind, eventId, changed, by }),
+      ...(batch > 0 && { batch }),
+      ...(error !== undefined && { error }),
+    };
+    writeLog(this.#parts.log, error === undefined ? "info" : "error", "console act", data);
   }
 
   #logEnd({ id: actId, kind, by, state, changed, seen, error }: Act): void {
@@ -265,14 +304,14 @@ export class Acts {
     this.#ends.add(end);
   }
 
-  async #changeOne(progress: ActProgress, event: StoredEvent): Promise<void> {
-    const { kind } = progress.act;
+  async #changeOne(progress: ActProgress, kind: ActKind, event: StoredEvent): Promise<void> {
+    const { by } = progress.act;
     const { id, state } = event;
     progress.note({ seen: 1, underway: 1 });
     const wasCancelled = "cancelRequestedAt" in event && event.cancelRequestedAt !== undefined;
     // A cancellation is for the event in any open state: it may have been leased meanwhile.
     const filter = { ids: [id], ...(kind !== "cancel" && { state }) };
-    const found = await this.#change(kind, filter);
+    const found = await this.#change(kind, filter, { by });
     const changed = kind === "cancel" && wasCancelled ? 0 : found.changed;
     const events = changed > 0 && kind === "cancel" ? eventsIn(event) : 1;
     progress.note({ changed, underway: 0, batch: events > 1 ? events : 0 });
@@ -282,7 +321,7 @@ export class Acts {
     progress: ActProgress,
     question: Question & { readonly query: ActQuery },
   ): Promise<void> {
-    const { id, kind } = question;
+    const { id, kind, by } = question;
     const { records } = this.#parts;
     const signal = AbortSignal.any([this.#ending.signal, progress.stop.signal]);
     const { of = Infinity, resumed = 0 } = progress.act;
@@ -305,15 +344,16 @@ export class Acts {
       const note = (more: number) =>
         progress.note({ changed: changed + more, underway: ids.length - more });
       const { changed: made, left } = await this.#change(kind, { ...step.filter, ids }, {
-        signal,
+        ...{ signal, by },
         onProgress: ({ changed }) => note(changed),
       });
       note(made);
       const lists = left.length > 0 ? this.#lists.of(before, ids, left) : [];
       await progress.write({ underway: 0 }, lists);
     }
-    const by = progress.stop.signal.aborted && !this.#ending.signal.aborted && await stoppedBy();
-    if (by) progress.note({ state: "stopped", stoppedBy: by });
+    const isStopped = progress.stop.signal.aborted && !this.#ending.signal.aborted;
+    const stopper = isStopped && await stoppedBy();
+    if (stopper) progress.note({ state: "stopped", stoppedBy: stopper });
   }
 
   /** Lists the events of a step in the record of their act. */
@@ -329,11 +369,11 @@ export class Acts {
   async #change(
     kind: ActKind,
     filter: EventFilter,
-    options: Parameters<EventStore["purge"]>[1] = {},
+    { by, ...options }: BulkOptions & { readonly by: string },
   ): Promise<BulkResult> {
     const { store } = this.#parts;
-    if (kind === "replay") return await store.replayAll(filter, options);
-    if (kind === "cancel") return await store.cancelAll(filter, options);
+    if (kind === "replay") return await store.replayAll(filter, { by, ...options });
+    if (kind === "cancel") return await store.cancelAll(filter, { by, ...options });
     return await store.purge(filter, options);
   }
 
@@ -349,7 +389,7 @@ export class Acts {
       if (this.#ending.signal.aborted) return;
       const act = actOf(value, key);
       const isIdle = act?.changed === 0 && act.state === "finished";
-      ranked[isIdle ? 0 : act && act.eventId === undefined ? 2 : 1]!.push(key);
+      ranked[isIdle ? 0 : act?.query ? 2 : 1]!.push(key);
       count++;
     }
     for (const key of ranked.flat().slice(0, Math.max(0, count - MAX_ACTS))) {
@@ -458,9 +498,14 @@ class ActProgress {
 /** States that an act on many can be resumed from. */
 const RESUMED: readonly string[] = ["failed", "interrupted", "stopped"] satisfies Act["state"][];
 
-function begin(question: Question): Act {
+/** Tells whether an act is on events, and not a deed. */
+const isOnEvents = (kind: Act["kind"]): kind is ActKind =>
+  (KINDS as readonly string[]).includes(kind);
+
+function begin<TQuestion extends Question | Deed>(question: TQuestion): Act & TQuestion {
   const none = { changed: 0, batch: 0, underway: 0, notKept: 0, seen: 0 };
-  return { ...question, at: Date.now(), ...none, state: "running" };
+  const begun = { ...question, at: Date.now(), ...none, state: "running" } as const;
+  return begun as Act & TQuestion;
 }
 
 /** Checks whether an event has come, or ended, after the question about it: it is another one, or ended anew. */

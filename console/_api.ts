@@ -9,15 +9,20 @@
  */
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { Problem, ProblemList } from "../events/store/mod.ts";
-import { PERIODS } from "./_activity.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { readAct, readActs, readChanged } from "./_act_pages.ts";
 import { readDeliveries } from "./_deliveries_page.ts";
-import { nameOfError, readDelivery } from "./_delivery_page.ts";
+import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
-import { word } from "./_query.ts";
+import { type OverviewData, readOverview, withoutErrors } from "./_overview_page.ts";
+import { readRefusals, withoutSamples } from "./_refusals_page.ts";
+import { nameOfError } from "./_timeline.ts";
+import { hideParked, readParked } from "./_parked_page.ts";
+import { hideRunning, readRunning } from "./_running_page.ts";
+import { readSchedules } from "./_schedules_page.ts";
+import { hideValue, readState, readStates } from "./_states_page.ts";
 
 /** Reading of what a page shows. */
 export interface Reading {
@@ -38,8 +43,14 @@ const asIs = (found: unknown): unknown => found;
 /** Readings by the names of their pages. */
 export const READINGS: Readonly<Record<string, Reading>> = {
   overview: {
-    read: (data, parameters) => data.overview(word(parameters, "period", PERIODS) ?? "hour"),
-    hide: asIs,
+    isPrivate: true,
+    read: readOverview,
+    hide: (found: OverviewData) => withoutErrors(found),
+  },
+  refusals: {
+    isPrivate: true,
+    read: readRefusals,
+    hide: withoutSamples,
   },
   deliveries: {
     isPrivate: true,
@@ -77,6 +88,11 @@ export const READINGS: Readonly<Record<string, Reading>> = {
     }),
   },
   limits: { read: readLimits, hide: asIs },
+  running: { isPrivate: true, read: readRunning, hide: hideRunning },
+  parked: { isPrivate: true, read: readParked, hide: hideParked },
+  schedules: { read: readSchedules, hide: asIs },
+  states: { read: readStates, hide: asIs },
+  state: { isPrivate: true, read: readState, hide: hideValue },
   acts: { read: readActs, hide: asIs },
   progress: { read: readAct, hide: asIs },
   changed: {

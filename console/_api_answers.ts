@@ -146,6 +146,8 @@ export class Api {
     }
     if (dryRun) throw new Refusal(400, "Wrong parameter", "Only 'act' has a dry run.");
     const answer = await answering(visit);
+    const flaw = answer instanceof Response ? undefined : answer.flaw;
+    if (flaw !== undefined) throw new Refusal(400, "Wrong form", flaw);
     const page = answer instanceof Response ? answer.headers.get("Location") : undefined;
     return jsonResponse({ ok: true, page });
   }

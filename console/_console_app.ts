@@ -9,6 +9,7 @@ import type { ConsoleData } from "./_console_data.ts";
 import { deliveries } from "./_deliveries_page.ts";
 import { delivery, payload } from "./_delivery_page.ts";
 import { exported } from "./_export.ts";
+import { fixture } from "./_fixture.ts";
 import {
   assetResponse,
   Forms,
@@ -30,11 +31,18 @@ import {
   type Page,
   type PageContext,
   type SendAnswers,
+  type Uses,
   type Visit,
 } from "./_layout.ts";
 import { Login, REFRESHED, type Session, type Tokens } from "./_login.ts";
 import { overview } from "./_overview_page.ts";
+import { parked, wake, wakeQuestion } from "./_parked_page.ts";
 import { problem, problems } from "./_problems_page.ts";
+import { refusals } from "./_refusals_page.ts";
+import { repeat, repeatQuestion } from "./_repeat_page.ts";
+import { running } from "./_running_page.ts";
+import { schedule, schedules } from "./_schedules_page.ts";
+import { forget, state, states } from "./_states_page.ts";
 
 /** Parts of the console's routes. */
 export interface ConsoleAppOptions extends Tokens {
@@ -52,6 +60,8 @@ export interface ConsoleAppOptions extends Tokens {
   readonly front: Front;
   /** Data of the pages. */
   readonly data: ConsoleData;
+  /** Names of the variables of the app's platforms, by the names of these. */
+  readonly platforms?: ReadonlyMap<string, readonly string[]> | undefined;
   /** Answers to an operator who sends examples, in development; undefined for none. */
   readonly sending: SendAnswers | undefined;
   /** Log. */
@@ -60,6 +70,9 @@ export interface ConsoleAppOptions extends Tokens {
 
 /** Largest form of an act: a choice of deliveries takes most of it. */
 const MAX_ACT_BYTES = 16_384;
+
+/** Largest form that wakes an event: in a form, each byte of a value may take three. */
+const MAX_WAKE_FORM_BYTES = 32_768;
 
 /** Creates the routes of a console. */
 export function consoleApp(options: ConsoleAppOptions): Hono {
@@ -80,6 +93,8 @@ class Board {
   readonly #forms: ReadonlyMap<string, Answer>;
   readonly #reader = new Forms();
   readonly #api: Api;
+  /** Things that the store has, as they were read last. */
+  #uses: Uses | undefined;
 
   constructor(options: ConsoleAppOptions) {
     this.#options = options;
@@ -99,12 +114,18 @@ class Board {
       ...[visit("", overview), visit("deliveries", deliveries), visit("delivery", delivery)],
       ...[visit("payload", payload), visit("acts", acts), visit("progress", progress)],
       ...[visit("limits", limits), visit("export", exported), visit("changed", changed)],
+      visit("refusals", refusals),
       ...[visit("problems", problems), visit("problem", problem)],
+      ...[visit("running", running), visit("parked", parked), visit("fixture", fixture)],
+      ...[visit("wake", wakeQuestion), visit("repeat", repeatQuestion)],
+      ...[visit("schedules", schedules), visit("states", states), visit("state", state)],
       ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
     ]).set("login", (c) => login.show(c));
     this.#forms = new Map([
       ...[visit("act", act, MAX_ACT_BYTES), visit("stop", stop, MAX_ACT_BYTES)],
       visit("resume", resume, MAX_ACT_BYTES),
+      ...[visit("wake", wake, MAX_WAKE_FORM_BYTES), visit("repeat", repeat, MAX_ACT_BYTES)],
+      ...[visit("schedule", schedule, MAX_ACT_BYTES), visit("forget", forget, MAX_ACT_BYTES)],
       ...sending ? [visit("send", sending.form, sending.maxBytes)] : [],
     ]).set("login", (c) => login.answer(c)).set("logout", (c) => login.logout(c));
   }
@@ -198,6 +219,7 @@ class Board {
     const isForm = maxBytes !== undefined;
     const isPoll = !isForm && REFRESHED.includes(page) && c.req.header("X-Poll") !== undefined;
     if (isPoll) c.set("isPoll", true);
+    await this.#readUses();
     const context = { ...this.#contextOf(session), session };
     if (this.#forms.has(page) && !isOperator(context)) {
       const why = "Viewers look. Log in with an operator's token to act.";
@@ -207,7 +229,9 @@ class Board {
       ? await this.#reader.read(c, maxBytes)
       : new URL(c.req.url).searchParams;
     const answer = await answering(this.#visitOf(c, session, parameters, isPoll));
-    return answer instanceof Response ? answer : this.#respond(session, answer);
+    return answer instanceof Response
+      ? answer
+      : this.#respond(session, answer, answer.flaw === undefined ? 200 : 400);
   }
 
   #visitOf(c: Context, session: Session, parameters: URLSearchParams, isPoll = false): Visit {
@@ -219,6 +243,15 @@ class Board {
     const from = clientIp(c, { trustedProxyHops }) ?? "an unknown address";
     const by = `${session.role} ${session.id.slice(0, 4)} from ${from}`;
     return { data, context, parameters, isPoll, by };
+  }
+
+  /** Finds out what the store has, if that can be read: otherwise the page itself says so. */
+  async #readUses(): Promise<void> {
+    try {
+      this.#uses = await this.#options.data.uses();
+    } catch {
+      this.#uses = undefined;
+    }
   }
 
   #respond(
@@ -233,7 +266,9 @@ class Board {
   }
 
   #contextOf(session: Session | undefined): PageContext {
-    const { name, environment, hidesPayloads, sending } = this.#options;
-    return { name, environment, session, hidesPayloads, sendsExamples: sending !== undefined };
+    const { name, environment, hidesPayloads, sending, platforms } = this.#options;
+    const sendsExamples = sending !== undefined;
+    const uses = this.#uses;
+    return { name, environment, session, hidesPayloads, sendsExamples, platforms, uses };
   }
 }

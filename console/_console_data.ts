@@ -1,4 +1,5 @@
 import type { LogSink } from "../core/mod.ts";
+import { withDeadline } from "../core/timeouts.ts";
 import {
   type BoundedCount,
   type EventList,
@@ -10,7 +11,10 @@ import {
   type ProblemOptions,
 } from "../events/store/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
-import { ActivityCounter, type Period } from "./_activity.ts";
+import type { ActivityCounter, Period } from "../watch/activity.ts";
+import type { Health } from "../watch/health.ts";
+import type { NotedRefusals } from "../watch/refusals.ts";
+import { Watch } from "../watch/watch.ts";
 import { ActCounts } from "./_act_steps.ts";
 import { Acts } from "./_acts.ts";
 import { StateCounter, type StateCounts } from "./_counts.ts";
@@ -24,10 +28,17 @@ import {
   searchDeliveries,
 } from "./_search.ts";
 
+/** Time for which it is remembered what the store has, in milliseconds. */
+const USES_MS = 10_000;
+
 /** State of the store and activity of the app, for the first page. What was not read yet is null. */
 export type Overview =
   & { readonly [TName in keyof StateCounts]: StateCounts[TName] | null }
+  & { readonly health: Health | null }
   & Awaited<ReturnType<ActivityCounter["read"]>>;
+
+/** Longest wait of a page for what may be wrong, in milliseconds. */
+const MAX_WAIT_MS = 40;
 
 /**
  * Shortest time of reading problems after which other readers get the same, the longest time for which they do, and that
@@ -48,33 +59,74 @@ export class ConsoleData {
    * of this instance until it stops.
    */
   readonly telemetry: Telemetry;
+  /** True if that is to be told of what happens; false if the app's alarm has begun with it already. */
+  readonly isCounting: boolean;
   /** Acts, those that are kept among them. */
   readonly acts: Acts;
   /** Counts of the events that acts on many would change. */
   readonly actCounts: ActCounts;
   readonly #store: EventStore;
   readonly #counter: StateCounter;
-  readonly #activity: ActivityCounter;
   /** Problems as they were read last, and until when they are shown, by the monotonic clock. */
   readonly #problems = new Map<string, { readonly read: Promise<ProblemList>; until: number }>();
+  readonly #watch: Watch;
+  #uses: ReturnType<EventStore["inspect"]["uses"]> | undefined;
+  #usesReadAt = -Infinity;
 
   /** Opens it for a store. The log is for what cannot be reported to a reader. */
   constructor(store: EventStore, log: LogSink) {
     const records = store.consoleRecords;
     this.#store = store;
     this.#counter = new StateCounter(store, log);
-    this.#activity = new ActivityCounter(records, log, () => this.#counter.stir());
-    this.telemetry = this.#activity.telemetry;
+    const { watch, isNew } = Watch.of(store, log);
+    this.#watch = watch;
+    watch.activity.onCount = () => {
+      this.#counter.stir();
+      watch.health.stir();
+    };
+    this.telemetry = watch.activity.telemetry;
+    this.isCounting = isNew;
     this.acts = new Acts({ store, records, log });
     this.actCounts = new ActCounts(store);
-    this.#activity.start();
+  }
+
+  /** Event store, for the pages. */
+  get store(): EventStore {
+    return this.#store;
+  }
+
+  /** Tells which of the things the store has that not every app has. It is read every ten seconds at most. */
+  uses(): ReturnType<EventStore["inspect"]["uses"]> {
+    const now = performance.now();
+    if (this.#uses && now - this.#usesReadAt < USES_MS) return this.#uses;
+    this.#usesReadAt = now;
+    const reading = this.#store.inspect.uses();
+    reading.catch(() => this.#uses = undefined);
+    return this.#uses = reading;
   }
 
   /** Reads the first page. */
   async overview(period: Period): Promise<Overview> {
-    const [counted, read] = await Promise.all([this.#counter.look(), this.#activity.read(period)]);
-    const none = { counts: null, countedAt: null, doneCountedAt: null };
-    return { ...counted ?? { ...none, oldestDueAt: await this.#store.oldestDueAt() }, ...read };
+    const { activity } = this.#watch;
+    const [counted, read, health] = await Promise.all([
+      this.#counter.look(),
+      activity.read(period),
+      this.#health(),
+    ]);
+    const none = { counts: null, waiting: null, countedAt: null, doneCountedAt: null };
+    const known = counted ?? { ...none, oldestDueAt: await this.#store.oldestDueAt() };
+    return { ...known, ...read, health };
+  }
+
+  /** Reads the refused deliveries of all instances, those of the last one first. */
+  refusals(): Promise<NotedRefusals[]> {
+    return this.#watch.activity.refused();
+  }
+
+  /** Reads what may be wrong; null if that takes long, and a page would wait for it. */
+  async #health(): Promise<Health | null> {
+    const reading = this.#watch.health.look();
+    return await withDeadline(reading, MAX_WAIT_MS).catch(() => null) ?? null;
   }
 
   /** Searches deliveries, the newest first. Reads at most 2,000 records, unless the reader asks for more. */
@@ -143,6 +195,6 @@ export class ConsoleData {
   /** Ends acts, writes the last record, and ends all timers. */
   async stop(): Promise<void> {
     await Promise.all([this.acts.stop(), this.actCounts.stop(), this.#counter.stop()]);
-    await this.#activity.stop();
+    await this.#watch.stop(this.#store);
   }
 }

@@ -1,6 +1,7 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
-import { withDeadline } from "../core/timeouts.ts";
-import type { BoundedCount, EventState, EventStore } from "../events/store/mod.ts";
+import type { BoundedCount, EventRecord, EventState, EventStore } from "../events/store/mod.ts";
+import { waitsForLimit } from "../events/store/settlement.ts";
+import { within } from "../watch/activity.ts";
 
 /** Largest number that is counted. */
 export const MAX_COUNT = 10_000;
@@ -8,8 +9,17 @@ export const MAX_COUNT = 10_000;
 /** Most entries that are read to count open events: the events of one state may lie behind others. */
 const MAX_OPEN_READS = 2 * MAX_COUNT;
 
-/** Most records that are read to count done events, in three seconds: a backlog may lie before them. */
-const MAX_READS = 20 * MAX_COUNT;
+/**
+ * Longest time for a part of a count, in milliseconds: with its rest it takes 2.5 seconds. Done events behind a backlog
+ * are counted in several parts.
+ */
+const MAX_PART_MS = 120;
+
+/** The same for the first count of those that are done, which is not repeated. */
+const FIRST_PART_MS = 2_000;
+
+/** Time after which those that are done are counted anew, although there were more than are counted. */
+const RECOUNT_MS = 60_000;
 
 /** Count that has not found any event yet. */
 const NOT_COUNTED: BoundedCount = { count: 0, isMore: true };
@@ -26,10 +36,28 @@ const REST = 20;
 /** Longest wait of a page for the count that it has begun. A small store is counted by then. */
 const MAX_WAIT_MS = 40;
 
+/** Numbers of waiting events by what they wait for. Their sum is the number of waiting events, unless it is cut short. */
+export interface WaitingCounts {
+  /** Those that are due now. */
+  readonly due: number;
+  /** Those that wait for their next attempt. */
+  readonly retrying: number;
+  /** Those that are behind others of their ordering group. */
+  readonly behind: number;
+  /** Those that were put off, by their handler or a limit. */
+  readonly putOff: number;
+  /** Those that are to be handled later, or once their group is quiet. */
+  readonly planned: number;
+  /** True if there are more events than were read. */
+  readonly isMore: boolean;
+}
+
 /** Counts by state, and when they were made. */
 export interface StateCounts {
   /** Numbers of events by state, at most 10,000 each. */
   readonly counts: Readonly<Record<EventState, BoundedCount>>;
+  /** Numbers of waiting events by what they wait for. */
+  readonly waiting: WaitingCounts;
   /** Time at which they were counted, milliseconds since the epoch. */
   readonly countedAt: number;
   /** Time at which those that are done were counted, which takes longer; null while that is done first. */
@@ -62,6 +90,11 @@ export class StateCounter {
   /** The last count of those that are done, and when the next one may begin. */
   #done = { ...NOT_COUNTED, at: null as number | null, nextAt: 0 };
   #newestDoneAt: number | undefined;
+  /** The id of the oldest one that was counted of those that are done, if there were more; and the time of a recount. */
+  #oldestCounted: string | undefined;
+  #recountAt = -Infinity;
+  /** The count of those that are done, as far as it has got, if it takes several parts. */
+  #part: DonePart | undefined;
 
   constructor(store: EventStore, log: LogSink) {
     this.#store = store;
@@ -104,6 +137,7 @@ export class StateCounter {
     try {
       const { inspect } = this.#store;
       const { oldestDueAt, ...found } = await inspect.count(MAX_OPEN_READS, signal);
+      const waiting = await this.#sortWaiting(found.queued, countedAt);
       const show = () => {
         const { at: doneCountedAt, count, isMore } = this.#done;
         const { queued, running, parked, dead } = found;
@@ -111,7 +145,8 @@ export class StateCounter {
           ...{ queued: bounded(queued), running: bounded(running), parked: bounded(parked) },
           ...{ dead: bounded(dead), done: { count, isMore } },
         };
-        if (!signal.aborted) this.#last = { counts, countedAt, oldestDueAt, doneCountedAt };
+        const times = { countedAt, oldestDueAt, doneCountedAt };
+        if (!signal.aborted) this.#last = { counts, waiting, ...times };
       };
       this.#nextAt = nextAfter(start);
       show();
@@ -137,22 +172,77 @@ export class StateCounter {
     this.#shown = shown;
   }
 
-  /** Counts those that are done, unless their last count rests. */
+  /** Counts the events that wait by what they wait for. */
+  async #sortWaiting({ count }: BoundedCount, now: number): Promise<WaitingCounts> {
+    const found = { due: 0, retrying: 0, behind: 0, putOff: 0, planned: 0 };
+    if (count === 0) return { ...found, isMore: false };
+    const limits = { limit: MAX_COUNT, maxReads: MAX_OPEN_READS, maxMs: MAX_PART_MS };
+    const list = this.#store.list({ state: "queued", ...limits });
+    for await (const record of list) {
+      if (this.#ending.signal.aborted) break;
+      found[waitingFor(record, now)]++;
+    }
+    return { ...found, isMore: list.cursor !== undefined };
+  }
+
+  /** Counts those that are done, or a part of them, unless their last count rests. */
   async #countDone(): Promise<void> {
     const start = performance.now();
-    if (start < this.#done.nextAt) return;
-    const at = Date.now();
-    let count = 0;
-    let newestAt: number | undefined;
-    const list = this.#store.list({ state: "done", order: "newest", maxReads: MAX_READS });
-    for await (const { receivedAt } of list) {
+    if (await this.#isStillMore() || start < this.#done.nextAt) return;
+    const part = this.#part ?? { at: Date.now(), count: 0, cursor: undefined, newestAt: undefined };
+    let { count, newestAt } = part;
+    const { cursor } = part;
+    const isFirst = this.#done.at === null;
+    const maxMs = isFirst ? FIRST_PART_MS : MAX_PART_MS;
+    const list = this.#store.list({ state: "done", order: "newest", maxMs, cursor });
+    for await (const { id, receivedAt } of list) {
       newestAt ??= receivedAt;
-      if (this.#ending.signal.aborted || ++count > MAX_COUNT) break;
+      if (++count > MAX_COUNT) this.#oldestCounted = id;
+      if (this.#ending.signal.aborted || count > MAX_COUNT) break;
     }
     const isMore = list.cursor !== undefined;
-    this.#done = { ...bounded({ count, isMore }), at, nextAt: nextAfter(start) };
-    this.#newestDoneAt = newestAt;
+    const isWhole = !isMore || count > MAX_COUNT;
+    if (!isMore) this.#oldestCounted = undefined;
+    this.#part = isWhole ? undefined : { ...part, count, newestAt, cursor: list.cursor };
+    // A count that goes on does not take the place of a whole one.
+    const found = { ...bounded({ count, isMore }), at: isWhole ? part.at : null };
+    this.#done = { ...isWhole || isFirst ? found : this.#done, nextAt: nextAfter(start) };
+    this.#newestDoneAt = newestAt ?? this.#newestDoneAt;
+    if (isWhole) this.#recountAt = performance.now() + RECOUNT_MS;
   }
+
+  /**
+   * Tells whether more events are done than are counted, as when they were counted last: then the oldest that was counted
+   * is still there. One reading takes the place of 10,000, but for a recount from time to time: newer ones may be purged.
+   */
+  async #isStillMore(): Promise<boolean> {
+    const id = this.#oldestCounted;
+    if (id === undefined || this.#part || performance.now() >= this.#recountAt) return false;
+    const at = Date.now();
+    const [event] = await Array.fromAsync(this.#store.list({ ids: [id] }));
+    if (event?.state !== "done") return false;
+    this.#done = { ...this.#done, at };
+    return true;
+  }
+}
+
+/** Count of the events that are done, as far as it has got. */
+interface DonePart {
+  readonly at: number;
+  readonly count: number;
+  readonly cursor: string | undefined;
+  readonly newestAt: number | undefined;
+}
+
+/** Tells what a waiting event waits for. */
+function waitingFor(record: EventRecord, now: number): Exclude<keyof WaitingCounts, "isMore"> {
+  const { dueAt, attempt, putOff, attempts } = record;
+  if (dueAt === null) return "behind";
+  if (dueAt <= now) return "due";
+  if (waitsForLimit(record)) return "putOff";
+  // Its handler has put it off since its last attempt ended.
+  if (putOff && putOff.at >= (attempts.at(-1)?.endedAt ?? -Infinity)) return "putOff";
+  return attempt > 0 ? "retrying" : "planned";
 }
 
 /** Bounds a count to the largest number that is counted. */
@@ -165,7 +255,3 @@ function nextAfter(start: number): number {
   const now = performance.now();
   return now + Math.max(PERIOD_MS, REST * (now - start));
 }
-
-/** Waits for a task that does not reject, for a time at most. */
-export const within = (ms: number, task: Promise<void>): Promise<void> =>
-  withDeadline(task, ms).catch(() => {});

@@ -1,12 +1,9 @@
 import { html, raw } from "@hono/hono/html";
 import type { EventRecord, ListedStep, StoredEvent } from "../events/mod.ts";
-import { waitsForLimit } from "../events/store/settlement.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import {
   aboutOf,
   countText,
-  duration,
-  eventsIn,
   type Html,
   link,
   nameOf,
@@ -17,9 +14,10 @@ import {
   shown,
   stateBadge,
   time,
-  waitOf,
 } from "./_format.ts";
-import { payloadResponse, redirect, Refusal } from "./_http.ts";
+import { hasFixture } from "./_fixture.ts";
+import { found, noSuchEvent } from "./_found.ts";
+import { downloadResponse, PLAIN, PRIVATE, redirect, Refusal } from "./_http.ts";
 import { viewOf } from "./_json_view.ts";
 import {
   a,
@@ -36,7 +34,9 @@ import {
   type Visit,
 } from "./_layout.ts";
 import { kindsFor, text } from "./_query.ts";
+import { canRepeat } from "./_repeat_page.ts";
 import type { DeliveryDetails } from "./_search.ts";
+import { timeline, timelineOf } from "./_timeline.ts";
 
 /** Most names of parts and of other events that are shown. */
 const MAX_NAMES = 50;
@@ -78,28 +78,11 @@ export async function payload({ data, parameters, context }: Visit): Promise<Res
   const record = recordOf((await found(data, text(parameters, "id"))).event);
   if (context.hidesPayloads) throw new Refusal(403, "Hidden", "Payloads are not shown here.");
   const payload = record && await data.payload(record);
-  if (payload) return payloadResponse(payload);
+  if (payload) {
+    return downloadResponse(payload, PLAIN, "payload.json", { "Cache-Control": PRIVATE });
+  }
   throw new Refusal(404, "Not kept", "The payload of this event is not kept.");
 }
-
-/**
- * Reads a delivery.
- *
- * @throws {Refusal} If there is none of this id.
- */
-export async function found(data: ConsoleData, id: string | undefined): Promise<DeliveryDetails> {
-  const details = id === undefined ? null : await data.details(id);
-  if (details) return details;
-  throw noSuchEvent();
-}
-
-const noSuchEvent = () =>
-  new Refusal(
-    404,
-    "No such event",
-    "No event with this id is stored. Ids begin with the platform's name, as in github:72d3162e-…. " +
-      "Done ones are forgotten after the retention.",
-  );
 
 /**
  * Finds the id of the event that a text means: an id with blanks around it, or a delivery id, as the platforms' pages
@@ -150,12 +133,19 @@ function deliveryPage(
     outcome && dim(outcome),
     actions(state, id, context, isGone),
   );
+  const { steps, first } = details;
+  const parts = { steps, first, hidesPayloads: context.hidesPayloads };
   const columns = [
     tag(
       "section",
       tag("h2.first", "Timeline"),
-      timeline(record, context, Date.now()),
-      details.steps.length > 0 && [tag("h2", "Steps"), stepsOf(details.steps, context)],
+      timeline(timelineOf({ ...parts, record, now: Date.now() })),
+      // Their results are deleted once it is done.
+      steps.length > 0 && state !== "done" && [
+        tag("h2", "Steps"),
+        stepsOf(record, steps, context),
+      ],
+      familyOf(record, details),
     ),
     tag("section", tag("h2.first", "Facts"), facts(factsOf(record, details, context))),
   ];
@@ -187,6 +177,33 @@ function actions(
   return isOperator(context) ? tag("div.row", actLinks(kinds, { id })) : undefined;
 }
 
+/** Shows what an event came of and what came of it, as a tree; undefined if it stands alone. */
+function familyOf(
+  record: EventRecord,
+  { ancestors, emitted, related }: DeliveryDetails,
+): Content {
+  if (ancestors.length === 0 && emitted.length === 0) return undefined;
+  const children = emitted.map((id) => tag("li", memberOf(id, related.get(id))));
+  const itself = tag(
+    "li",
+    tag("b", aboutOf(record)),
+    " ",
+    stateBadge(record.state),
+    children.length > 0 && tag("ul", children),
+  );
+  const tree = ancestors.reduceRight(
+    (below, { id }) => tag("li", memberOf(id, related.get(id)), tag("ul", below)),
+    itself,
+  );
+  return [tag("h2", "Caused by, and emitted"), tag("ul.tree", tree)];
+}
+
+/** Names an event of the tree; one that is not stored any more by its id alone. */
+const memberOf = (id: string, record: EventRecord | undefined): Content =>
+  record
+    ? [aboutOf(record), " ", linkTo(id, shown(id, 120), "mono"), " ", stateBadge(record.state)]
+    : [linkTo(id, shown(id, 120), "mono")];
+
 /** Largest number of characters of a step's result that are shown. */
 const MAX_RESULT = 2_000;
 
@@ -197,70 +214,12 @@ const item = (style: string, title: string, aside?: Content, ...below: readonly 
 /** Makes the first line below the title of an item. */
 const line = (...content: readonly Content[]): Html => tag("div.dim", ...content);
 
-function timeline(record: EventRecord, { hidesPayloads }: PageContext, now: number): Html {
-  const { attempts, attempt, lease, settledAt, state, handledWith } = record;
-  const { cancelRequestedAt, waitingFor, putOff, interrupted } = record;
-  const missing = attempt - (lease ? 1 : 0) - attempts.length;
-  const isSettledOtherwise = settledAt !== null && attempts.at(-1)?.endedAt !== settledAt;
-  const events = eventsIn(record);
-  return tag("ol.line", [
-    state === "queued" && upcoming(record, now),
-    waitingFor && item(
-      "parked",
-      "Waits to be woken",
-      undefined,
-      line(
-        !hidesPayloads && ["for ", mono(waitingFor.name), ", "],
-        "until ",
-        time(waitingFor.until),
-      ),
-    ),
-    lease && item(
-      "running",
-      `Attempt ${attempt} is running`,
-      `for ${duration(now - lease.startedAt)}`,
-      line(
-        html`since ${time(lease.startedAt)}; leased until ${time(lease.until)} by ${
-          shown(lease.owner, 60)
-        }`,
-      ),
-    ),
-    cancelRequestedAt !== undefined && item(
-      "dead",
-      "Cancelled",
-      events > 1 && `with all ${number(events)} of its batch`,
-      line(time(cancelRequestedAt)),
-    ),
-    isSettledOtherwise && item(
-      state,
-      state === "done" ? "Done" : "Dead",
-      undefined,
-      line(
-        time(settledAt),
-        handledWith && html`, with ${linkTo(handledWith, "the first of its batch")}`,
-      ),
-    ),
-    putOff && item(
-      "queued",
-      putOff.times === 1 ? "Put off" : `Put off ${number(putOff.times)} times`,
-      "without counting",
-      line(time(putOff.at)),
-      !hidesPayloads && tag("pre", shown(putOff.reason, 1_000)),
-    ),
-    interrupted && item(
-      "queued",
-      interrupted.times === 1 ? "Interrupted" : `Interrupted ${number(interrupted.times)} times`,
-      "without counting",
-      line(html`${time(interrupted.at)}, by ${linkTo(interrupted.by, "a newer event")}`),
-    ),
-    ...attempts.toReversed().map((each) => attemptItem(each, hidesPayloads)),
-    missing > 0 && tag("li.dim", dim(`${number(missing)} earlier attempts are not kept`)),
-    item("dim", "Received", undefined, line(time(record.receivedAt))),
-  ]);
-}
-
-/** Shows the steps of an event, in the order in which they were stored. */
-function stepsOf(steps: readonly ListedStep[], { hidesPayloads }: PageContext): Html {
+/** Shows the steps of an event, in the order in which they were stored. Operators can repeat it from one. */
+function stepsOf(record: EventRecord, steps: readonly ListedStep[], context: PageContext): Html {
+  const { hidesPayloads } = context;
+  const canAct = isOperator(context) && canRepeat(record);
+  const repeatFrom = (step: string) =>
+    canAct && tag("div", a(link("repeat", { id: record.id, step }), "Repeat from here…"));
   return tag(
     "ol.line",
     steps.map(({ name, at, isBegun, result }) => {
@@ -268,33 +227,11 @@ function stepsOf(steps: readonly ListedStep[], { hidesPayloads }: PageContext): 
       const shownResult = !hidesPayloads && json !== undefined &&
         tag("pre", shown(json, MAX_RESULT));
       const aside = isBegun && "begun, its end is not known";
-      return item(isBegun ? "dead" : "done", shown(name, 300), aside, line(time(at)), shownResult);
+      const below = [line(time(at)), shownResult, repeatFrom(name)];
+      return item(isBegun ? "dead" : "done", shown(name, 300), aside, ...below);
     }),
   );
 }
-
-function upcoming(record: EventRecord, now: number): Html {
-  const { dueAt, attempt, limitedBy } = record;
-  if (dueAt === null) return item("queued", "Waits for the others of its ordering group");
-  const title = attempt === 0 ? "First attempt" : `Attempt ${attempt + 1}`;
-  const limit = limitedBy !== undefined && waitsForLimit(record) &&
-    [", for room under the limit ", mono(limitedBy)];
-  return item("queued", title, waitOf(record, now), line(time(dueAt), limit));
-}
-
-function attemptItem(
-  { attempt, startedAt, endedAt, outcome, error }: EventRecord["attempts"][number],
-  hidesPayloads: boolean,
-): Html {
-  const style = outcome === "handled" ? "done" : outcome === "ignored" ? "dim" : "dead";
-  const title = `Attempt ${attempt} ${outcome === "expired" ? "never ended" : outcome}`;
-  const why = error && tag("pre", hidesPayloads ? nameOfError(error) : shown(error, 2_000));
-  return item(style, title, `after ${duration(endedAt - startedAt)}`, line(time(startedAt)), why);
-}
-
-/** Names the kind of an error, and nothing that a handler has put into it. */
-export const nameOfError = (error: string): string =>
-  /^[A-Z]\w{0,60}(?:Error|Exception)(?=:|$)|^Error(?=:|$)/.exec(error)?.[0] ?? "Error";
 
 const linkTo = (id: string, text: string, style?: string): Html =>
   a(link("delivery", { id }), text, style);
@@ -314,18 +251,16 @@ const mono = (text: string): Html => tag("span.mono", shown(text, 1_000));
 
 function factsOf(
   record: EventRecord,
-  { before, first, emitted, related }: DeliveryDetails,
+  { before, first, related }: DeliveryDetails,
   { hidesPayloads }: PageContext,
 ): [string, Content][] {
-  const { id, state, intake, source, deliveryId, requestId, orderingKey, causedBy } = record;
+  const { id, state, intake, source, deliveryId, requestId, orderingKey } = record;
   const [, traceId] = record.traceparent?.split("-") ?? [];
   const names = first ? new Map([...related, [first.id, first]]) : related;
   const one = (id: string) => {
     const known = names.get(id);
     return [known && `${aboutOf(known)} `, linkTo(id, shown(id, 120), "mono")];
   };
-  const events = (ids: readonly string[]) =>
-    ids.length > 0 && ids.slice(0, MAX_NAMES).map((each) => tag("div", one(each)));
   const group = orderingKey !== null && [
     a(link("deliveries", { group: orderingKey }), shown(orderingKey, 300), "mono"),
     before && [raw("<br>"), `${countText(before)} before it`],
@@ -353,8 +288,6 @@ function factsOf(
     ["run", record.run !== undefined && `${number(record.run)}, put back after it was settled`],
     ["done handlers", doneHandlers(record, hidesPayloads)],
     ["batch", batchOf(record, first)],
-    ["caused by", causedBy !== undefined && events([causedBy])],
-    ["emitted", events(emitted)],
     ["size", record.payload && `${number(record.payload.size)} bytes`],
   ];
 }
@@ -367,10 +300,11 @@ function doneHandlers({ progress = [] }: EventRecord, hidesPayloads: boolean): C
 }
 
 function payloadOf(
-  { id, state }: EventRecord,
+  record: EventRecord,
   payload: Uint8Array | null,
   { hidesPayloads }: PageContext,
 ): Html {
+  const { id, state } = record;
   if (hidesPayloads) return tag("p.dim", "Payloads are not shown here: the app hides them.");
   if (payload === null) {
     const why =
@@ -385,7 +319,12 @@ function payloadOf(
       hidden><label for="find">Find${cut &&
         " in what is shown"}</label><input id="find" type="search" data-search size="24"><span class="dim" role="status"></span></span>
   `;
-  const download = html`<a href="${link("payload", { id })}" download>Download</a>`;
+  const download = html`<a href="${link("payload", { id })}" download>Download</a>${
+    hasFixture(record) &&
+    html`
+      <a href="${link("fixture", { id })}" download>Fixture for a test</a>
+    `
+  }`;
   const size = dim(`${number(payload.length)} bytes${kind}${cut}`);
   return html`${tag("div.row", download, " ", size, search)}${tag("div.json", content)}`;
 }

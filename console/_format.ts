@@ -4,11 +4,14 @@
  * @module
  */
 import { html } from "@hono/hono/html";
+import { duration } from "../core/duration.ts";
 import { isTime } from "../core/shape.ts";
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { BoundedCount } from "../events/store/mod.ts";
 import { waitsForLimit } from "../events/store/settlement.ts";
 import { MAX_COUNT } from "./_counts.ts";
+
+export { duration };
 
 /** Part of a page, with everything in it escaped. */
 export type Html = ReturnType<typeof html>;
@@ -41,22 +44,6 @@ export const number = (value: number): string => value.toLocaleString("en-US");
 export function countText({ count, isMore }: BoundedCount): string {
   if (!isMore) return number(count);
   return count < MAX_COUNT ? `at least ${number(count)}` : `${number(count)}+`;
-}
-
-/** Formats a length of time in its two largest units: `1 h 5 min`. */
-export function duration(ms: number): string {
-  if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
-  if (ms < 10_000) return `${(ms / 1_000).toFixed(1)} s`;
-  const seconds = Math.round(ms / 1_000);
-  const parts = [
-    [Math.floor(seconds / 86_400), "d"],
-    [Math.floor(seconds / 3_600) % 24, "h"],
-    [Math.floor(seconds / 60) % 60, "min"],
-    [seconds % 60, "s"],
-  ] as const;
-  const first = parts.findIndex(([value]) => value > 0);
-  return parts.slice(first, first + 2).filter(([value]) => value > 0)
-    .map(([value, unit]) => `${value} ${unit}`).join(" ");
 }
 
 /** Shows a time in UTC. The script shows it in the reader's zone instead, and UTC on hover. */

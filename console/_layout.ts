@@ -8,7 +8,7 @@ import type { ConsoleData } from "./_console_data.ts";
 import { type Html, link, shown } from "./_format.ts";
 import { ASSETS, type Refusal } from "./_http.ts";
 import type { Session } from "./_login.ts";
-import type { ActKind } from "./_query.ts";
+import type { ActKind, DeedKind } from "./_query.ts";
 
 /** App and reader that a page is made for. */
 export interface PageContext {
@@ -22,7 +22,14 @@ export interface PageContext {
   readonly sendsExamples: boolean;
   /** True if payloads are not shown. */
   readonly hidesPayloads: boolean;
+  /** Things that the store has; undefined if that is not known, and pages of all are shown. */
+  readonly uses?: Uses | undefined;
+  /** Names of the variables of the app's platforms, by the names of these; undefined if they are not known. */
+  readonly platforms?: ReadonlyMap<string, readonly string[]> | undefined;
 }
+
+/** Things that not every app has, and that have pages of their own. */
+export type Uses = Awaited<ReturnType<ConsoleData["uses"]>>;
 
 /** Content of a page. */
 export interface Page {
@@ -36,6 +43,8 @@ export interface Page {
   readonly isLive?: boolean | undefined;
   /** True if it has a payload, or all that a handler has written. It is not compressed. */
   readonly isPrivate?: boolean | undefined;
+  /** Flaw of the form that is shown again, for people: the answer has the status 400. */
+  readonly flaw?: string | undefined;
 }
 
 /** Request of a reader whose session is valid. */
@@ -62,8 +71,10 @@ export interface SendAnswers {
 }
 
 /** Names of the kinds of acts for people. */
-export const KIND_NAMES: Readonly<Record<ActKind, string>> = {
+export const KIND_NAMES: Readonly<Record<ActKind | DeedKind, string>> = {
   ...{ replay: "Replay", cancel: "Cancel", purge: "Purge" },
+  ...{ wake: "Wake", answer: "Answer", repeat: "Repeat from a step", run: "Run now" },
+  ...{ pause: "Pause", resume: "Resume", forget: "Delete a state" },
 };
 
 /** Tells whether a reader may act. */
@@ -72,9 +83,15 @@ export const isOperator = ({ session }: PageContext): boolean => session?.role =
 /** Makes a whole page. */
 export function layout(context: PageContext, { title, at, body, isLive }: Page): Html {
   const { name, environment, session, sendsExamples } = context;
+  const { waits = true, schedules = true, states = true, limits = true } = context.uses ?? {};
   const pages = [
     ...[["", "Overview"], ["problems", "Problems"], ["deliveries", "Deliveries"]] as const,
-    ...[["limits", "Limits"], ["acts", "Acts"]] as const,
+    ["running", "Running"] as const,
+    ...waits ? [["parked", "Waiting for an answer"] as const] : [],
+    ...schedules ? [["schedules", "Schedules"] as const] : [],
+    ...states ? [["states", "States"] as const] : [],
+    ...limits ? [["limits", "Limits"] as const] : [],
+    ["acts", "Acts"] as const,
   ];
   const all = sendsExamples && isOperator(context) ? [...pages, ["send", "Send"] as const] : pages;
   const shownName = shown(name, 60);

@@ -157,8 +157,8 @@ const keyOf = (ip: string | undefined) => ip === undefined ? "unknown" : ipNetwo
 
 /** Pages that refresh themselves. */
 export const REFRESHED = [
-  ...["", "problems", "problem", "deliveries", "delivery", "limits", "acts", "act", "progress"],
-  "changed",
+  ...["", "problems", "problem", "deliveries", "delivery", "running", "parked", "schedules"],
+  ...["states", "state", "limits", "acts", "act", "progress", "changed"],
 ];
 
 /** Pages that are shown after a login, as they are linked. */

@@ -1,13 +1,27 @@
 import { html, raw } from "@hono/hono/html";
 import { EVENT_STATES, type EventState } from "../events/store/event_record.ts";
 import type { BoundedCount } from "../events/store/mod.ts";
-import { type Activity, type Period, PERIODS } from "./_activity.ts";
-import type { Overview } from "./_console_data.ts";
-import { MAX_COUNT } from "./_counts.ts";
-import { countText, duration, type Html, link, number, shown, stateName, time } from "./_format.ts";
+import { type Activity, type Period, PERIODS } from "../watch/activity.ts";
+import { type Health, shareOf, type Wrong, wrongIn } from "../watch/health.ts";
+import type { TypeNumbers } from "../watch/tally.ts";
+import type { ConsoleData, Overview } from "./_console_data.ts";
+import { MAX_COUNT, type WaitingCounts } from "./_counts.ts";
+import {
+  aboutOf,
+  countText,
+  duration,
+  type Html,
+  link,
+  number,
+  shown,
+  stateName,
+  time,
+} from "./_format.ts";
 import {
   a,
+  actLinks,
   beside,
+  type Content,
   current,
   dim,
   isOperator,
@@ -20,17 +34,108 @@ import {
   type Visit,
 } from "./_layout.ts";
 import { word } from "./_query.ts";
-import type { TypeNumbers } from "./_tally.ts";
+
+/** Event that is running or due, in a few words. */
+interface BriefEvent {
+  /** Id. */
+  readonly id: string;
+  /** Type, and repository or chat. */
+  readonly name: string;
+  /** Time since which it runs, or is due, milliseconds since the epoch. */
+  readonly since: number;
+}
+
+/** Process that is awake. */
+interface BriefProcess extends Omit<Health["processes"][number], "running"> {
+  /** Number of events that it has leased. */
+  readonly busy: number;
+  /** The longest-running ones, at most three. */
+  readonly running: readonly BriefEvent[];
+}
+
+/** What may be wrong, and what is. */
+interface Strip {
+  /** What is wrong, in the order of its importance. */
+  readonly wrong: readonly Wrong[];
+  /** Number of places of all processes that are busy, and of all places. */
+  readonly places: { readonly busy: number; readonly of: number };
+  /** Events that have been running for the longest, at most five. */
+  readonly longest: readonly BriefEvent[];
+  /** Event that has been due for the longest; null if none is due. */
+  readonly oldestDue: BriefEvent | null;
+  /** Numbers of attempts of the last 15 minutes and of the hour before, and of events that died in the last hour. */
+  readonly recent: Pick<NonNullable<Health["activity"]>, "recent" | "before" | "dead"> | null;
+  /** Processes that are awake. */
+  readonly processes: readonly BriefProcess[];
+}
+
+/** Data of the first page. What was not read yet is null. */
+export interface OverviewData extends Omit<Overview, "health"> {
+  /** Period of the charts. */
+  readonly period: Period;
+  /** What may be wrong. */
+  readonly strip: Strip | null;
+}
+
+/** Reads the first page. */
+export async function readOverview(
+  data: ConsoleData,
+  parameters: URLSearchParams,
+): Promise<OverviewData> {
+  const period = word(parameters, "period", PERIODS) ?? "hour";
+  const { health, ...overview } = await data.overview(period);
+  return { period, ...overview, strip: health && stripOf(health) };
+}
+
+/** Takes the texts of errors out of what is wrong. */
+export function withoutErrors({ strip, ...overview }: OverviewData): OverviewData {
+  const wrong = strip?.wrong.map((each) =>
+    each.kind === "problem" ? { ...each, text: "A new error" } : each
+  );
+  return { ...overview, strip: strip && { ...strip, wrong: wrong ?? [] } };
+}
 
 /** Answers with the first page. */
 export async function overview({ data, parameters, context }: Visit): Promise<Page> {
-  const period = word(parameters, "period", PERIODS) ?? "hour";
-  const body = overviewPage(await data.overview(period), period, context);
+  const found = await readOverview(data, parameters);
+  const body = overviewPage(context.hidesPayloads ? withoutErrors(found) : found, context);
   return { title: "Overview", at: "", body, isLive: true };
 }
 
-function overviewPage(overview: Overview, period: Period, context: PageContext): Html {
-  const { activity, workers } = overview;
+/** Most events that are named of those that run, of all and of a process. */
+const [MAX_LONGEST, MAX_OF_PROCESS] = [5, 3] as const;
+
+function stripOf(health: Health): Strip {
+  const { processes, oldestDue, activity } = health;
+  const all = processes.flatMap(({ running }) => running).sort((a, b) => a.since - b.since);
+  const places = processes.filter((each) => each.places !== undefined);
+  const sum = (numbers: readonly number[]) => numbers.reduce((sum, each) => sum + each, 0);
+  const busyIn = ({ running, places }: Health["processes"][number]) =>
+    Math.min(running.filter(({ isOverdue }) => !isOverdue).length, places ?? Infinity);
+  return {
+    wrong: wrongIn({ ...health, at: Date.now() }).filter(({ isOld }) => !isOld),
+    places: { busy: sum(places.map(busyIn)), of: sum(places.map(({ places }) => places ?? 0)) },
+    longest: all.slice(0, MAX_LONGEST).map(briefOf),
+    oldestDue: oldestDue && {
+      id: oldestDue.id,
+      name: oldestDue.record ? aboutOf(oldestDue.record) : shown(oldestDue.id),
+      since: oldestDue.at,
+    },
+    recent: activity && { recent: activity.recent, before: activity.before, dead: activity.dead },
+    processes: processes.map(({ running, ...process }) => ({
+      ...process,
+      busy: running.length,
+      running: running.slice(0, MAX_OF_PROCESS).map(briefOf),
+    })),
+  };
+}
+
+function briefOf({ record, since }: Health["processes"][number]["running"][number]): BriefEvent {
+  return { id: record.id, name: aboutOf(record), since };
+}
+
+function overviewPage(overview: OverviewData, context: PageContext): Html {
+  const { activity, workers, period, strip } = overview;
   const names = { hour: "Hour", day: "Day" };
   const tabs = PERIODS.map((each) =>
     html`<a href="${link("", { period: each })}" ${current(each === period)}>${names[each]}</a>`
@@ -49,9 +154,13 @@ function overviewPage(overview: Overview, period: Period, context: PageContext):
   return live(
     "often",
     head,
+    stripTiles(overview, Date.now()),
+    strip && wrongList(strip, context, Date.now()),
     tiles(overview, Date.now()),
     isEmpty(overview) && start(context),
     charts,
+    activity && balance(overview, activity),
+    strip && strip.processes.length > 0 && processes(strip, Date.now()),
   );
 }
 
@@ -59,15 +168,16 @@ function activityOf(activity: Activity, period: Period): Html {
   const { refusedBy, types, moreTypes } = activity;
   const span = period === "hour" ? "last hour" : "last 24 hours";
   const [received, refused] = [seriesOf(activity, "received"), seriesOf(activity, "refused")];
-  const [handled, failed] = [seriesOf(activity, "handled"), seriesOf(activity, "failed")];
+  const failed = seriesOf(activity, "failed");
+  const handled = succeeded(seriesOf(activity, "attempts"), failed);
   const codes = refusedBy.map((
-    { code, count },
-  ) => [td(shown(code, 60), "mono"), numberCell(count)]);
+    { source, code, count },
+  ) => [td(a("refusals", shown(code, 60)), "mono"), td(shown(source, 40)), numberCell(count)]);
   const rows = types.map(({ source, type, ...numbers }) =>
     typeRow(typeCell(source, type), numbers)
   );
   if (moreTypes) rows.push(typeRow(moreCell(moreTypes.count), moreTypes));
-  const columns = { type: "", received: "num", handled: "num", failed: "num" };
+  const columns = { type: "", ...COLUMNS };
   const charts = tag(
     "div.charts",
     barChart(activity, `Deliveries, ${span}`, [received, refused]),
@@ -78,12 +188,14 @@ function activityOf(activity: Activity, period: Period): Html {
     tag(
       "section",
       tag("h2", "By type"),
-      table("By type", columns, rows, { empty: "Nothing in this time." }),
+      table("By type", columns, rows, { style: "nums", empty: "Nothing in this time." }),
     ),
     tag(
       "section",
       tag("h2", "Refused, by code"),
-      table("Refused", { code: "", deliveries: "num" }, codes, { empty: "None in this time." }),
+      table("Refused", { code: "", platform: "", deliveries: "num" }, codes, {
+        empty: "None in this time.",
+      }),
     ),
   );
   return html`${charts}${valuesTable(activity, [received, refused, handled, failed])}${tables}`;
@@ -92,23 +204,161 @@ function activityOf(activity: Activity, period: Period): Html {
 /** Age from which on the time of a count is shown, in milliseconds. */
 const OLD_MS = 5_000;
 
-function tiles(overview: Overview, now: number): Html {
-  const { counts, oldestDueAt, activity } = overview;
+/** Shows what may be wrong: red if it is. */
+function stripTiles({ strip, activity }: OverviewData, now: number): Html {
+  const { places, longest, oldestDue, recent, wrong } = strip ?? {};
+  const tile = (kind: Wrong["kind"], to: string, name: string, text: string, aside: Content) =>
+    a(
+      to,
+      [dim(name), tag("b", text), aside ? dim(aside) : html`&nbsp;`],
+      wrong?.some((each) => each.kind === kind) ? "bad" : undefined,
+    );
+  const [first] = longest ?? [];
+  const refused = activity?.refusedBy.reduce((sum, { count }) => sum + count, 0);
+  return tag(
+    "div.strip",
+    tile(
+      "places_held",
+      "running",
+      "places busy",
+      places ? `${number(places.busy)}/${number(places.of)}` : "…",
+      first && `the longest for ${duration(now - first.since)}`,
+    ),
+    tile(
+      "oldest_due",
+      oldestDue ? link("delivery", { id: oldestDue.id }) : link("deliveries", { state: "queued" }),
+      "oldest due",
+      oldestDue ? duration(Math.max(0, now - oldestDue.since)) : strip ? "none" : "…",
+      oldestDue?.name,
+    ),
+    tile(
+      "failure_rate",
+      "problems",
+      "attempts failed, 15 min",
+      recent ? shareOf(recent.recent) : "…",
+      recent && `${shareOf(recent.before)} in the hour before`,
+    ),
+    tile(
+      "dead",
+      link("deliveries", { state: "dead" }),
+      "died, last hour",
+      recent ? number(recent.dead) : "…",
+      undefined,
+    ),
+    tile(
+      "refused",
+      "refusals",
+      "refused",
+      refused === undefined ? "…" : number(refused),
+      activity && (activity.slotMs === 60_000 ? "last hour" : "last 24 hours"),
+    ),
+  );
+}
+
+/** Lists what is wrong, each with the way on. */
+function wrongList({ wrong, longest }: Strip, context: PageContext, now: number): Html {
+  if (wrong.length === 0) return tag("p.dim", "Nothing is wrong.");
+  const items = wrong.map((each) => tag("li", tag("p", shown(each.text, 400)), wayOn(each)));
+  const isHeld = wrong.some(({ kind }) => kind === "places_held");
+  return tag(
+    "div.note.bad",
+    tag("ul.wrong", items),
+    isHeld && tag("ul.wrong", longest.map((event) => runningItem(event, context, now))),
+  );
+}
+
+/** Links to the page that tells more. */
+function wayOn({ kind, key }: Wrong): Content {
+  if (kind === "refused") return a("refusals", "What was refused, and what to do");
+  if (kind === "failure_rate") return a("problems", "Problems");
+  if (kind === "dead") return a(link("deliveries", { state: "dead" }), "Dead events");
+  const id = key.slice("problem:".length);
+  return kind === "problem" ? a(link("problem", { id }), "Its events") : undefined;
+}
+
+function runningItem({ id, name, since }: BriefEvent, context: PageContext, now: number): Html {
+  return tag(
+    "li.row",
+    a(link("delivery", { id }), name),
+    dim(`for ${duration(now - since)}`),
+    isOperator(context) && actLinks(["cancel"], { id }),
+  );
+}
+
+/** Lists the processes that are awake. */
+function processes({ processes }: Strip, now: number): Html {
+  const columns = { process: "", version: "", since: "", busy: "num", runs: "", "last seen": "" };
+  const rows = processes.map((process) => {
+    const { id, name, version, startedAt, seenAt, places, busy, running } = process;
+    const more = busy - running.length;
+    return [
+      td(shown(name ?? id, 80), "mono"),
+      td(version === undefined ? "–" : shown(version, 60)),
+      td(startedAt !== undefined && time(startedAt, "short")),
+      td(
+        places === undefined ? number(busy) : `${number(Math.min(busy, places))}/${number(places)}`,
+        "num",
+      ),
+      td([
+        running.map((each) => [a(link("delivery", { id: each.id }), each.name), " "]),
+        more > 0 && dim(`and ${number(more)} more`),
+      ], "wrap"),
+      td(seenAt !== undefined && `${duration(Math.max(0, now - seenAt))} ago`),
+    ];
+  });
+  return html`${tag("h2", "Processes")}${table("Processes", columns, rows)}`;
+}
+
+/** Shows that all that has come is somewhere: it has ended, or is open. */
+function balance({ counts, period }: OverviewData, { total }: Activity): Html | undefined {
+  const span = period === "hour" ? "last hour" : "last 24 hours";
+  const { attempts, failed, parked, putOff } = total;
+  const tried = `${number(attempts)} attempts have ended, and ${number(failed)} of them ` +
+    `${failed === 1 ? "has" : "have"} failed; ${number(parked)} ${parked === 1 ? "has" : "have"} ` +
+    `parked its event, and ${number(putOff)} put it off.`;
+  const open = counts && [counts.queued, counts.running, counts.parked];
+  if (!open || open.some(({ isMore }) => isMore)) return tag("p.dim", `In the ${span} ${tried}`);
+  const { received, emitted, handled, ignored, dead, cancelled } = total;
+  const [waiting, running, asleep] = open.map(({ count }) => count) as [number, number, number];
+  const left = waiting + running + asleep;
+  const before = left + handled + ignored + dead + cancelled - received - emitted;
+  const more = before > 0
+    ? ` + ${number(before)} open before, or begun by hand`
+    : before < 0
+    ? ` − ${number(-before)} ended by hand`
+    : "";
+  const sum = `${number(received)} received + ${number(emitted)} of its own${more} = ` +
+    `${number(handled)} handled + ${number(ignored)} ignored + ${number(dead)} dead + ` +
+    `${number(cancelled)} cancelled + ${number(left)} open (${number(waiting)} waiting, ` +
+    `${number(running)} running, ${number(asleep)} parked).`;
+  return tag("p.dim", `Events of the ${span}: ${sum} ${tried}`);
+}
+
+/** Says what the waiting events wait for. */
+function waitingText(waiting: WaitingCounts | null): Content {
+  if (!waiting) return undefined;
+  const { due, retrying, behind, putOff, planned, isMore } = waiting;
+  if (due + retrying + behind + putOff + planned === 0) return undefined;
+  const parts = `${number(due)} due now, ${number(retrying)} retrying, ${number(behind)} behind ` +
+    `others, ${number(putOff)} put off, ${number(planned)} planned`;
+  return `Waiting${isMore ? ", at least" : ""}: ${parts}. `;
+}
+
+function tiles(overview: OverviewData, now: number): Html {
+  const { counts, activity, waiting } = overview;
   const handledIn = (part: "p50" | "p99") => {
     if (!activity) return "…";
     return activity.latency ? duration(activity.latency[part]) : "–";
   };
-  const age = oldestDueAt === null ? "none" : duration(Math.max(0, now - oldestDueAt));
   const tile = (name: string, text: string) => tag("div", dim(name), tag("b", text));
   return html`${
     tag(
       "div.tiles",
       EVENT_STATES.map((state) => stateTile(state, counts?.[state])),
-      tile("oldest due", age),
       tile("handled in, p50", handledIn("p50")),
       tile("handled in, p99", handledIn("p99")),
     )
-  }${tag("p.dim", agesOf(overview, now))}`;
+  }${tag("p.dim", waitingText(waiting), agesOf(overview, now))}`;
 }
 
 /** Shows the number of events in a state: at least a count that was cut short, and nothing while it is 0. */
@@ -121,7 +371,7 @@ function stateTile(state: EventState, count: BoundedCount | undefined): Html {
 }
 
 /** Says when old counts were made. The line stays if none is old, so that the page does not jump. */
-function agesOf({ counts, countedAt, doneCountedAt }: Overview, now: number): Html {
+function agesOf({ counts, countedAt, doneCountedAt }: OverviewData, now: number): Html {
   const isOld = (at: number | null): at is number => at !== null && now - at >= OLD_MS;
   if (!counts || (!isOld(countedAt) && !isOld(doneCountedAt))) return html`&nbsp;`;
   return html`Counted at ${time(countedAt ?? now, "short")}${
@@ -129,7 +379,7 @@ function agesOf({ counts, countedAt, doneCountedAt }: Overview, now: number): Ht
   }`;
 }
 
-function isEmpty({ counts, activity }: Overview): boolean {
+function isEmpty({ counts, activity }: OverviewData): boolean {
   return counts !== null && activity !== null &&
     EVENT_STATES.every((state) => counts[state].count === 0 && !counts[state].isMore) &&
     activity.slots.every(({ received, refused }) => received + refused === 0);
@@ -146,9 +396,20 @@ within two seconds.</p>${
   }</div>`;
 }
 
-function typeRow(cell: Html, { received, handled, failed }: TypeNumbers): Html[] {
-  const style = failed > 0 ? "num error" : "num";
-  return [cell, numberCell(received), numberCell(handled), numberCell(failed, style)];
+/** Columns of the numbers by type. */
+const COLUMNS = {
+  ...{ came: "num", handled: "num", ignored: "num", failed: "num", dead: "num" },
+};
+
+function typeRow(cell: Html, numbers: TypeNumbers): Html[] {
+  const { received, emitted, handled, ignored, failed, dead } = numbers;
+  // Without their end tags, as HTML allows: there may be a hundred of them.
+  const plain = (value: number) => raw(`<td>${number(value)}`);
+  const bad = (value: number) => value > 0 ? raw(`<td class="error">${number(value)}`) : plain(0);
+  return [
+    ...[cell, plain(received + emitted), plain(handled), plain(ignored)],
+    ...[bad(failed), bad(dead)],
+  ];
 }
 
 const moreCell = (count: number) =>
@@ -179,6 +440,12 @@ function seriesOf(
 ): Series {
   const values = slots.map((slot) => slot[name]);
   return { name, values, total: values.reduce((sum, each) => sum + each, 0) };
+}
+
+/** Makes the series of the attempts that have succeeded. */
+function succeeded(attempts: Series, failed: Series): Series {
+  const values = attempts.values.map((value, i) => value - failed.values[i]!);
+  return { name: "succeeded", values, total: attempts.total - failed.total };
 }
 
 /** Height of a chart in its own units. */
@@ -214,21 +481,26 @@ function barChart(
         class="plot">${tag("span.max", number(max))}<svg viewBox="0 0 ${slots.length *
           4} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${summary}">
     <path class="s0" d="${raw(bars(lower.values, slots.map(() => 0), max))}"/>
-    <path class="s1" d="${raw(bars(upper.values, lower.values, max))}"/></svg></div>
+    <path class="s1" d="${raw(
+      bars(upper.values, lower.values, max),
+    )}"/><path class="mark"/></svg></div>
       <div class="axis" aria-hidden="true">${ticks}</div>
     </figure>
   `;
 }
 
-/** Writes the path of bars that stand on others: lines, as wide as the style draws them. */
+/** Writes the path of bars that stand on others: lines, as wide as the style draws them, each beside the one before. */
 function bars(values: readonly number[], below: readonly number[], max: number): string {
-  const scale = HEIGHT / max;
-  const round = (value: number) => Math.round(value * 10) / 10;
-  return values.map((value, i) =>
-    value === 0
-      ? ""
-      : `M${i * 4 + 1.5} ${round((max - below[i]!) * scale)}v${-Math.max(1, round(value * scale))}`
-  ).join("");
+  const scaled = (value: number) => Math.round(value * HEIGHT / max);
+  const parts: string[] = [];
+  let [x, y] = [0, 0];
+  for (const [i, value] of values.entries()) {
+    if (value === 0) continue;
+    const [left, foot, height] = [i * 4 + 1.5, HEIGHT - scaled(below[i]!), scaled(value) || 1];
+    parts.push(`m${left - x} ${foot - y}v-${height}`);
+    [x, y] = [left, foot - height];
+  }
+  return parts.join("");
 }
 
 /**

@@ -1,7 +1,6 @@
 import { html, raw } from "@hono/hono/html";
 import type { Problem, ProblemList } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { nameOfError } from "./_delivery_page.ts";
 import {
   countText,
   type Html,
@@ -32,6 +31,7 @@ import {
 } from "./_layout.ts";
 import { type DeliveryQuery, problemIn, text, word } from "./_query.ts";
 import type { DeliveryPage } from "./_search.ts";
+import { nameOfError } from "./_timeline.ts";
 
 /** Most problems that are shown. */
 const SHOWN = 50;

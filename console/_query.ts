@@ -49,6 +49,12 @@ const CHANGED = {
 /** Kind of act. */
 export type ActKind = keyof typeof CHANGED;
 
+/** Kind of an act on one thing that has a form of its own. */
+export type DeedKind = typeof DEEDS[number];
+
+/** Kinds of these acts. */
+export const DEEDS = ["wake", "answer", "repeat", "run", "pause", "resume", "forget"] as const;
+
 /** Kinds of acts. */
 export const KINDS = Object.keys(CHANGED) as readonly ActKind[];
 
@@ -61,13 +67,16 @@ export const MAX_LENGTHS = {
   ...{ type: 100, source: 100, place: 300, group: 600, id: MAX_ID_LENGTH, cursor: 2_000 },
   problem: 40,
   ...{ q: MAX_ID_LENGTH, name: MAX_ID_LENGTH },
+  ...{ schedule: 100, step: 1_000, prefix: 256, intake: 256, key: 256 },
 };
 
 // deno-lint-ignore no-control-regex -- it finds control characters
 const CONTROLS = /[\u0000-\u001f\u007f]/;
 
 /** Parameters with texts of stored events, which are taken as they are. */
-const AS_STORED: ReadonlySet<string> = new Set(["place", "group", "id"]);
+const AS_STORED: ReadonlySet<string> = new Set([
+  ...["place", "group", "id", "step", "prefix", "intake", "key"],
+]);
 
 /** Reads a parameter that may be given once. A blank one, of an empty field, is not given. */
 function one(parameters: URLSearchParams, name: string): string | undefined {

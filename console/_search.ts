@@ -45,8 +45,8 @@ const NEWER_READS = 200;
 /** Most events that are shown of those that another one has emitted. */
 const MAX_EMITTED = 50;
 
-/** Most of them that are named. */
-const MAX_NAMED = 10;
+/** Most events that are shown of those that an event came of. */
+const MAX_ANCESTORS = 5;
 
 /** Time after an event was settled in which those are found that it has emitted. */
 const EMITTED_MS = 5_000;
@@ -88,7 +88,9 @@ export interface DeliveryDetails {
   readonly steps: readonly ListedStep[];
   /** Ids of the events that its handlers emitted, as far as they are found, at most 50. */
   readonly emitted: readonly string[];
-  /** Records of the first ones of those and of the one that caused it, by their ids, to name them. */
+  /** The event that caused it, what caused that, and so on: the nearest last, at most five. */
+  readonly ancestors: readonly { readonly id: string }[];
+  /** Records of those and of the events that it emitted, by their ids, as far as they are stored. */
   readonly related: ReadonlyMap<string, EventRecord>;
 }
 
@@ -217,22 +219,38 @@ export async function readDetails(
 ): Promise<DeliveryDetails | null> {
   const event = await findEvent(store, id);
   const record = event && recordOf(event);
-  if (!record) return event ? { event, steps: [], emitted: [], related: new Map() } : null;
-  const [before, first, steps, emitted] = await Promise.all([
+  if (!record) {
+    return event ? { event, steps: [], emitted: [], ancestors: [], related: new Map() } : null;
+  }
+  const [before, first, steps, emitted, ancestors] = await Promise.all([
     store.inspect.countBefore(record, MAX_COUNT),
     store.inspect.firstBefore(record),
     record.steps ? store.steps(id) : [],
     emittedBy(store, record),
+    ancestorsOf(store, record),
   ]);
-  const ids = [...record.causedBy === undefined ? [] : [record.causedBy], ...emitted];
-  return {
-    event,
-    before,
-    first,
-    steps,
-    emitted,
-    related: await namedOf(store, ids.slice(0, MAX_NAMED)),
-  };
+  const related = await namedOf(store, emitted);
+  for (const { id, record } of ancestors) if (record) related.set(id, record);
+  return { event, before, first, steps, emitted, ancestors, related };
+}
+
+/** Finds the events that an event came of, the nearest last. An event may be forgotten: then nothing is known before. */
+async function ancestorsOf(
+  store: EventStore,
+  { id, causedBy }: EventRecord,
+): Promise<{ readonly id: string; readonly record: EventRecord | undefined }[]> {
+  const found: { readonly id: string; readonly record: EventRecord | undefined }[] = [];
+  // An import could bring a circle.
+  const seen = new Set([id]);
+  for (let next = causedBy; next !== undefined && found.length < MAX_ANCESTORS;) {
+    if (seen.has(next)) break;
+    seen.add(next);
+    const event = await findEvent(store, next);
+    const record = event && recordOf(event);
+    found.unshift({ id: next, record });
+    next = record?.causedBy;
+  }
+  return found;
 }
 
 /** Reads the records of events, to name them. */

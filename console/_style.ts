@@ -31,22 +31,25 @@ h2{font-size:13px;font-weight:650;margin:26px 0 8px}
 .state{color:var(--dim);font-weight:550;white-space:nowrap}
 .state::before{content:"";display:inline-block;width:8px;height:8px;border-radius:50%;margin-right:6px;background:currentColor}
 .queued{color:var(--queued)}.running{color:var(--running)}.parked{color:var(--parked)}.done{color:var(--done)}.dead,.unreadable,.error{color:var(--dead)}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:1px;background:var(--line);border:1px solid var(--line);border-radius:8px;overflow:hidden}
-.tiles>*{background:var(--card);padding:10px 14px 12px;text-decoration:none;color:inherit}
-.tiles a:hover{background:var(--soft)}.tiles a:focus-visible{outline-offset:-3px}
-.tiles b{display:block;font-size:22px;font-weight:600;line-height:1.25;color:var(--text);white-space:nowrap}
-.tiles span{font-size:12.5px}.dim,.tiles .dim{color:var(--dim)}
+.tiles,.strip{display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:1px;background:var(--line);border:1px solid var(--line);border-radius:8px;overflow:hidden}
+.strip{grid-template-columns:repeat(auto-fit,minmax(160px,1fr))}.strip+*{margin:12px 0 16px}.strip .dim{overflow-wrap:anywhere}
+:is(.tiles,.strip)>*{background:var(--card);padding:10px 14px 12px;text-decoration:none;color:inherit}
+:is(.tiles,.strip) a:hover{background:var(--soft)}:is(.tiles,.strip) a:focus-visible{outline-offset:-3px}
+:is(.tiles,.strip) b{display:block;font-size:22px;font-weight:600;line-height:1.25;color:var(--text);white-space:nowrap}
+:is(.tiles,.strip) span{font-size:12.5px}.dim,.tiles .dim{color:var(--dim)}.strip .bad b{color:var(--dead)}
+ul.wrong{margin:0;padding:0 0 0 18px}ul.wrong li{margin:4px 0}ul.wrong p{display:inline;margin-right:8px}.note.bad:has(ul){max-width:none}
 .cols{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,430px),1fr));gap:0 20px}
 .chart{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px 14px 8px}
 .charts{margin-top:16px;display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,430px),1fr));gap:16px 20px}
 figcaption{display:flex;flex-wrap:wrap;gap:2px 14px;min-height:21px;position:relative}figcaption output{position:absolute;right:0;top:100%;white-space:nowrap;color:var(--dim);font-size:12.5px}
 .key{color:var(--dim)}.key b{color:var(--text);font-weight:550}.key::before{content:"";display:inline-block;width:9px;height:9px;border-radius:2px;margin-right:6px}
 .key.s0::before{background:var(--s0)}.key.s1::before{background:var(--s1)}
-path{stroke:var(--s0);stroke-width:3}path.s1{stroke:var(--s1)}
+path{stroke:var(--s0);stroke-width:3}path.s1{stroke:var(--s1)}path.mark{stroke:var(--text);stroke-width:.5}.plot[data-to]{cursor:pointer}
+.stale{opacity:.45}
 .plot{position:relative;margin-top:20px;border-bottom:1px solid var(--line);background:linear-gradient(var(--line),var(--line)) 0 0/100% 1px no-repeat}
 .plot svg{display:block;width:100%;height:108px}.max{position:absolute;left:0;top:-17px;font-size:11px;color:var(--dim)}
 .spark{display:block;width:110px;height:20px}.axis{display:flex;justify-content:space-between;font-size:11px;color:var(--dim);padding-top:3px}
-.values{margin-top:12px}.values summary{cursor:pointer;width:max-content;color:var(--dim)}.values .scroll{max-height:320px;margin-top:8px}.values td{text-align:right}
+.values{margin-top:12px}.values summary{cursor:pointer;width:max-content;color:var(--dim)}.values .scroll{max-height:320px;margin-top:8px}.values td,.nums td+td{text-align:right}
 .tabs{display:inline-flex;border:1px solid var(--line);border-radius:6px;overflow:hidden;background:var(--card)}
 .tabs a{padding:4px 12px;text-decoration:none;color:var(--dim)}.tabs a[aria-current]{background:var(--soft);color:var(--text);font-weight:550}
 .scroll{overflow-x:auto;border:1px solid var(--line);border-radius:8px;background:var(--card)}
@@ -87,17 +90,20 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0 0;background:var(--
 .json summary{cursor:pointer;width:max-content;max-width:100%}.json div{padding-left:13px}
 .json .k{color:var(--name)}.json .s{color:var(--string)}.json .n{color:var(--num)}.json .w{color:var(--word)}.json i{color:var(--dim);font-style:normal}
 .json [hidden]{display:none}
+.wide{flex-basis:100%}.wide textarea{min-height:90px}td form.row,td .row{flex-wrap:nowrap}td button{white-space:nowrap}
+.tree{overflow-wrap:anywhere;margin:0;padding-left:18px}
 progress{width:100%;height:10px;accent-color:var(--accent)}
 .login{max-width:380px;margin:12vh auto 0}.login form{display:grid;gap:12px;margin-top:16px}
 [hidden]{display:none}
 @media (max-width:1080px){.tiles{grid-template-columns:repeat(4,1fr)}}
 @media (max-width:1180px){.list .id{display:none}}
-@media (max-width:640px){.top>div,main{padding-left:14px;padding-right:14px}nav{order:3;flex-basis:100%;margin:0 -10px;overflow-x:auto}
+@media (max-width:640px){.nums tr>:is(:nth-child(4),:nth-child(6)){display:none}.top>div,main{padding-left:14px;padding-right:14px}nav{order:3;flex-basis:100%;margin:0 -10px;overflow-x:auto}
 .who{margin-left:auto}.role{display:none}.brand{min-height:44px}.top>div{column-gap:8px}.who{gap:6px}main{padding-top:14px}th,td{padding:6px 10px}
 .list thead{position:absolute;left:-99em}.list tr{display:grid;grid-template-columns:1fr auto;gap:1px 12px;padding:8px 12px;border-bottom:1px solid var(--line)}
 .list tbody tr:last-child{border:0}.list td,.list tr:last-child>td{border:0;padding:0;text-align:left;max-width:100%}.list td:nth-child(2n),.list tr:last-child>td:nth-child(2n){text-align:right}.list .off{display:none}.list td.wrap,.list tr:last-child>td.wrap{grid-column:1/-1;width:auto;min-width:0;text-align:left}.list td:has(>time){order:9}
 .head form{width:100%}.head form input{flex:1}
-dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:8px}.tiles{grid-template-columns:repeat(2,1fr)}form.filter{grid-template-columns:repeat(2,minmax(0,1fr))}form.filter label:has([data-utc]){grid-column:1/-1}section+section>h2.first{margin-top:22px}nav a{white-space:nowrap}}
+.cards thead{position:absolute;left:-99em}.cards tr,.cards td{display:block}.cards tr{padding:8px 12px;border-bottom:1px solid var(--line)}.cards td{border:0;padding:1px 0}.cards .off{display:none}
+dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:8px}.tiles,.strip{grid-template-columns:repeat(2,1fr)}form.filter{grid-template-columns:repeat(2,minmax(0,1fr))}form.filter label:has([data-utc]){grid-column:1/-1}section+section>h2.first{margin-top:22px}nav a{white-space:nowrap}}
 @media (max-width:640px){.acts td:is(:nth-child(3),:nth-child(4)){grid-column:1/-1}.acts tr>td:nth-child(4){text-align:left!important}.acts td.off{display:block;color:var(--dim)}}
 @media (forced-colors:active){.state::before,.key::before,ol.line>li::before,svg{forced-color-adjust:none}nav a{border-color:Canvas}nav a[aria-current]{border-color:Highlight}.tabs a[aria-current]{text-decoration:underline}}
 @media (prefers-reduced-motion:no-preference){.live{animation:pulse 2s infinite}@keyframes pulse{50%{opacity:.45}}}`;

@@ -57,7 +57,7 @@ export function consoleMount(
           const board = { name, store, log, trustedProxyHops, path, hidePayloads };
           const isForTrying = environment === DEVELOPMENT && !onDeploy;
           return openConsole({ ...board, viewerToken, operatorToken, environment }, {
-            onDeploy,
+            ...{ onDeploy, platforms },
             examples: isForTrying ? { platforms, variable, fetch } : undefined,
           });
         },

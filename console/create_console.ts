@@ -7,7 +7,7 @@ import {
   checkText,
   partWith,
 } from "../core/check_options.ts";
-import type { OpenedMount } from "../app/mounts.ts";
+import type { MountParts, OpenedMount } from "../app/mounts.ts";
 import { consoleSink, type LogSink } from "../core/mod.ts";
 import type { EventStore } from "../events/mod.ts";
 import { proxyHops } from "../middleware/client_ip.ts";
@@ -128,14 +128,15 @@ export async function createConsole(
  * Opens a console that has a token, and whose options are checked. Only now its pages are loaded.
  *
  * @param options The options.
- * @param parts What operators may send examples with, and whether the app runs on Deno Deploy.
+ * @param parts What operators may send examples with, whether the app runs on Deno Deploy, and its platforms.
  * @returns The console.
  */
 export async function openConsole(
   options: ConsoleOptions,
-  { examples, onDeploy = false }: {
+  { examples, onDeploy = false, platforms }: {
     readonly examples?: ExampleParts | undefined;
     readonly onDeploy?: boolean | undefined;
+    readonly platforms?: MountParts["platforms"] | undefined;
   } = {},
 ): Promise<OpenedMount> {
   const { name, store, viewerToken, operatorToken, environment } = options;
@@ -151,6 +152,8 @@ export async function openConsole(
     front: trustedProxyHops > 0 ? "proxy" : onDeploy ? "deploy" : "nothing",
     hidesPayloads: options.hidePayloads ?? false,
     sending: examples && sending?.sendAnswers(examples),
+    platforms: platforms && new Map(platforms.map(({ name, variables }) => [name, variables])),
   });
-  return { app, telemetry: data.telemetry, close: () => data.stop() };
+  const telemetry = data.isCounting ? data.telemetry : undefined;
+  return { app, telemetry, close: () => data.stop() };
 }

@@ -334,14 +334,14 @@ class OtelAttempt implements Attempt {
     this.#durationMs = performance.now() - this.#start;
   }
 
-  settled(outcome: AttemptOutcome, failure?: { readonly error: unknown }): void {
+  settled(outcome: AttemptOutcome, failure?: { readonly error: unknown }, joined = 0): void {
     const { instruments, types } = this.#parts;
     const errorType = this.#errorType(outcome, failure);
     const failed = errorType === undefined ? {} : { "error.type": errorType };
     const outcomes = { "edge_base.event.outcome": outcome, ...failed };
     const type = types.of(this.#event.type);
     const { events = 1 } = this.#event.batch ?? {};
-    instruments.consumed.add(events, {
+    instruments.consumed.add(events + joined, {
       ...this.#labels,
       "edge_base.event.type": type,
       ...outcomes,

@@ -104,6 +104,7 @@ export interface Attempt {
    * attempt, is dead, was cancelled while its handler ran, was given back, put off or
    * parked or interrupted without counting the attempt, or belongs to another worker now.
    * @param failure The thrown value, if the attempt failed. Its name is reported, never its message.
+   * @param joined The number of newer events that have joined its batch since it began, and are settled with it.
    */
   settled(
     outcome:
@@ -118,6 +119,7 @@ export interface Attempt {
       | "interrupted"
       | "lost",
     failure?: { readonly error: unknown },
+    joined?: number,
   ): void;
 }
 
@@ -167,6 +169,15 @@ export interface Telemetry {
     readonly type?: string | undefined;
     /** Error code of a rejection. */
     readonly code?: string | undefined;
+    /**
+     * Reads the request of a rejection: its headers, which may have secrets in them, and the address of the client.
+     * It is called at once, if at all.
+     *
+     * @returns The headers and the address, undefined if that is not known.
+     */
+    readonly request?:
+      | (() => { readonly headers: Headers; readonly address: string | undefined })
+      | undefined;
   }): void;
   /**
    * Counts a step in the life of events that is neither a delivery nor an attempt.

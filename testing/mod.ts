@@ -29,6 +29,7 @@ export {
   type StandardDeliveryOptions,
   type TestDelivery,
 } from "./deliveries.ts";
+export { type Fixture, fixtureDelivery, type FixtureOptions } from "./fixture.ts";
 export {
   type FakeOf,
   type Outcome,

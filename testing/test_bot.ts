@@ -140,7 +140,7 @@ export interface TestBot<TTx = unknown, TReader = unknown> extends AsyncDisposab
   /**
    * Advances the time of day, and waits until every event that is due by then is handled. Retries follow
    * the time of day; timers run as usual. Slots of schedules become events on the way, each at its time, and at
-   * no other moment.
+   * no other moment. Before and after that the app looks for what is wrong, and tells its `onAlert`.
    *
    * @param ms The time to advance by, in milliseconds.
    * @param options `expectFailure` lets handlers fail.
@@ -324,7 +324,12 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
       );
     }
     const call: WaitingCall = { text: "advance(ms", expectFailure, hasRetries: true };
-    await this.#during(call, () => this.#advance(ms));
+    const { alarm } = this.#opened;
+    await this.#during(call, async () => {
+      await alarm?.look();
+      await this.#advance(ms);
+      await alarm?.look();
+    });
   }
 
   async #advance(ms: number): Promise<void> {

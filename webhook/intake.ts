@@ -50,14 +50,17 @@ export interface IntakeOptions {
    *
    * @default {undefined} By the shape of its payload.
    */
-  readonly describe?: Describe | undefined;
+  readonly describe?: ((delivery: Delivery) => string | undefined) | undefined;
 }
 
 /** Part of an event store that an intake needs. */
 export type IntakeStore = IntakeOptions["store"];
 
 /** Parts of an app that an intake works with. */
-export type IntakeParts = Pick<IntakeOptions, "store" | "telemetry" | "describe">;
+export interface IntakeParts extends Pick<IntakeOptions, "store" | "telemetry" | "describe"> {
+  /** Finds the address of a client, for notes of refused deliveries. */
+  readonly addressOf?: ((c: Context) => string | undefined) | undefined;
+}
 
 /** Longest wait for the store: a sender gives up after 10 s (GitHub) and needs an answer before. */
 const STORE_TIMEOUT_MS = 5_000;
@@ -149,6 +152,7 @@ class Intake {
   readonly #platform: ReadyPlatform;
   readonly #store: IntakeStore;
   readonly #telemetry: Telemetry | undefined;
+  readonly #addressOf: IntakeParts["addressOf"];
   readonly #describe: Describe | undefined;
   /** Set once a delivery could not be described: the next ones fail in the same way. */
   #isUndescribed = false;
@@ -158,7 +162,7 @@ class Intake {
   /** Ids of the deliveries whose check has failed. */
   readonly #failed = new Set<string>();
 
-  constructor(platform: ReadyPlatform, { store, telemetry, describe }: IntakeParts) {
+  constructor(platform: ReadyPlatform, { store, telemetry, describe, addressOf }: IntakeParts) {
     const { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes } = platform.limits;
     const doing = `create the ${platform.name} intake`;
     checkInteger(doing, "maxBodyBytes", maxBodyBytes, { max: store.maxPayloadBytes });
@@ -169,6 +173,7 @@ class Intake {
     this.#platform = platform;
     this.#store = store;
     this.#telemetry = telemetry;
+    this.#addressOf = addressOf;
     this.#describe = describe;
     this.#budget = new BodyBudget(maxTotalBodyBytes);
     this.#bodyTimeouts = new Timeouts(bodyTimeoutMs, timer);
@@ -319,7 +324,8 @@ class Intake {
 
   #noteRefusal(c: Context, error: unknown, delivery: Delivery | undefined): void {
     const code = error instanceof HttpError ? error.code : "INTERNAL";
-    this.#count({ outcome: "rejected", code });
+    const request = () => ({ headers: c.req.raw.headers, address: this.#addressOf?.(c) });
+    this.#count({ outcome: "rejected", code, request });
     if (!(error instanceof HttpError) || !WARNED.has(code)) return;
     const fields = this.#fieldsOf(c, code, delivery);
     writeLog(logSinkOf(c), "warn", `delivery refused: ${error.message}`, fields);

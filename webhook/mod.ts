@@ -24,11 +24,34 @@
  * await worker.stop();
  * ```
  *
+ * @example The steps one by one
+ * ```ts
+ * import { createBaseApp } from "@org/edge-base";
+ * import { openEventStore } from "@org/edge-base/events";
+ * import { checkDeclaredBody, enqueueDelivery, readBody } from "@org/edge-base/webhook";
+ * import { parseForgeDelivery, verifyForgeDelivery } from "@org/edge-base/webhook";
+ * import { assertEquals } from "@std/assert";
+ *
+ * using kv = await Deno.openKv(":memory:");
+ * const store = await openEventStore(kv);
+ * const app = createBaseApp({ name: "my-bot", logger: false });
+ * app.post("/webhook", async (c) => {
+ *   const { headers } = c.req.raw;
+ *   checkDeclaredBody(headers, 1_000_000);
+ *   const body = await readBody(c.req.raw, { maxBytes: 1_000_000 });
+ *   verifyForgeDelivery(headers, body, ["a long random text"]); // over bytes, before all else
+ *   const delivery = parseForgeDelivery(headers, body);
+ *   await enqueueDelivery(store, { ...delivery, requestId: c.var.requestId }); // or 503
+ *   return c.text("OK");
+ * });
+ *
+ * assertEquals((await app.request("/webhook", { method: "POST" })).status, 401);
+ * ```
+ *
  * @module
  */
 export { forge, type ForgeOptions, gitea, github, gitlab } from "./forge.ts";
 export { byRepository, parseForgeDelivery, verifyForgeDelivery } from "./forge.ts";
-export type { Describe } from "./describe.ts";
 export { type DeliveryGroup, type GroupBy } from "./grouping.ts";
 export { createIntake, enqueueDelivery, type IntakeOptions } from "./intake.ts";
 export { messenger, type MessengerOptions, telegram } from "./messenger.ts";

@@ -10,7 +10,15 @@ import { publishHere } from "./_publish_here.ts";
 import { dependenciesOf, reachableFrom } from "./_published_modules.ts";
 
 /** Files that are published beside modules. */
-const DOCUMENTS = ["/CHANGELOG.md", "/LICENSE", "/README.md", "/SECURITY.md", "/deno.json"];
+const DOCUMENTS = [
+  "/CHANGELOG.md",
+  "/LICENSE",
+  "/README.md",
+  "/SECURITY.md",
+  "/deno.json",
+  "/llms.txt",
+  "/llms-full.txt",
+];
 
 /** Tells whether a file is one that users read: a document, or what documents show or have to copy. */
 const isRead = (path: string) =>

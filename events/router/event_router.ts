@@ -458,18 +458,22 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
 
   /** Lists the events that have a handler. If another router handles all events, its list counts. */
   #handles(): readonly HandledEvents[] {
-    const named = new Set<string>();
+    /** Names by the time limits of their handlers. */
+    const named = new Map<number | undefined, Set<string>>();
     const inner: HandledEvents[] = [];
-    for (const { events, handler } of this.#routes) {
+    for (const { events, handler, timeoutMs } of this.#routes) {
       for (const each of events) {
         const [, name] = /^on\((.*)\)$/.exec(each) ?? [];
         const describe = name === undefined && (handler as DescribedHandler)[HANDLES];
         if (describe) inner.push(...describe());
-        else named.add(name ?? ANY);
+        else named.set(timeoutMs, (named.get(timeoutMs) ?? new Set()).add(name ?? ANY));
       }
     }
-    const names = [...named].sort();
-    return names.length > 0 ? [{ names }, ...inner] : inner;
+    const own = [...named].map(([timeoutMs, names]) => ({
+      names: [...names].sort(),
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    }));
+    return [...own, ...inner];
   }
 
   #add<TPayload>(

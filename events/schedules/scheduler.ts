@@ -136,13 +136,16 @@ export class Scheduler {
   }
 
   async #makeDue(watched: Watched, now: number): Promise<void> {
-    const count = { madeUp: 0, leftOut: 0 };
+    const count = { madeUp: 0, leftOut: 0, isPaused: false };
     try {
       while (await this.#makeSome(watched, now, count) && !this.#isStopped);
     } finally {
-      if (count.madeUp + count.leftOut > 0) {
-        const fields = { schedule: watched.schedule.name, ...count };
-        writeLog(this.#options.log, "info", "cron schedule had missed slots", fields);
+      const { madeUp, leftOut, isPaused } = count;
+      const schedule = watched.schedule.name;
+      const { log } = this.#options;
+      if (isPaused) writeLog(log, "info", "cron schedule is paused", { schedule, leftOut });
+      else if (madeUp + leftOut > 0) {
+        writeLog(log, "info", "cron schedule had missed slots", { schedule, madeUp, leftOut });
       }
     }
   }
@@ -151,7 +154,7 @@ export class Scheduler {
   async #makeSome(
     watched: Watched,
     now: number,
-    count: { madeUp: number; leftOut: number },
+    count: { madeUp: number; leftOut: number; isPaused: boolean },
   ): Promise<boolean> {
     const { scheduleNotes: notes, retentionMs } = this.#options.store;
     const { schedule: { name, times, missed }, plan, since } = watched;
@@ -162,12 +165,15 @@ export class Scheduler {
     else if (step.is === "nothing") watched.hasMade(now, false);
     if (step.is === "wait") watched.putOff(now);
     if (step.is !== "make") return false;
-    const { slots, left, hasMore, making, made } = step;
+    const { slots, left, hasMore, making, made, isPaused } = step;
     const own = slots.length === 0 ? version : await notes.write(name, making, version);
     // Another instance was faster.
     if (own === null) return watched.putOff(now);
     for (const slot of slots) await this.#make(name, slot, now);
-    await notes.write(name, made, own);
+    const isNoted = await notes.write(name, made, own) !== null;
+    // Another instance has left the slots out, or somebody has resumed it.
+    if (!isNoted && isPaused) return watched.putOff(now);
+    count.isPaused = isPaused;
     count.madeUp += slots.filter((slot) => isMadeUp(slot, now)).length;
     count.leftOut += left;
     this.#count(name, "left_out", left);

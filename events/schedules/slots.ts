@@ -10,6 +10,9 @@
  * A note is of one expression and time zone, its plan. A version of the app that finds the note of another
  * plan begins now. While both versions run, each goes by the time up to which it has made its slots itself.
  *
+ * Somebody may pause a schedule: the note says so, whatever the plan, until somebody resumes it. The slots that become
+ * due meanwhile are left out, each by one instance.
+ *
  * @module
  */
 import { isText, isTime, orNone, shape } from "../../core/shape.ts";
@@ -30,6 +33,16 @@ export interface SlotNote {
   readonly at: number;
   /** Slots that are being made, or were when their instance died. */
   readonly making?: Making | undefined;
+  /** Set while the schedule is paused. */
+  readonly paused?: Pause | undefined;
+}
+
+/** Pause of a schedule. */
+interface Pause {
+  /** Time at which it was paused, milliseconds since the epoch. */
+  readonly at: number;
+  /** Person or tool that has paused it, for people; undefined if that was not said. */
+  readonly by?: string | undefined;
 }
 
 /** Slots that an instance makes. */
@@ -78,6 +91,8 @@ export type Step =
     readonly hasMore: boolean;
     readonly making: SlotNote;
     readonly made: SlotNote;
+    /** Set if the schedule is paused, so that all are left out. */
+    readonly isPaused: boolean;
   };
 
 /** Largest number of slots that are made up at once. */
@@ -112,6 +127,7 @@ const isNote = shape({
   plan: isText,
   at: isTime,
   making: orNone(shape({ owner: isText, until: isTime, since: isTime, firstTriedAt: isTime })),
+  paused: orNone(shape({ at: isTime, by: orNone(isText) })),
 });
 
 /**
@@ -132,8 +148,10 @@ export function nextStep(stored: unknown, situation: Situation): Step {
   }
   const isOwn = note?.plan === plan;
   const from = isOwn ? note.at : since;
-  if (stored === undefined || from === undefined) return { is: "begin", note: noteOf(plan, now) };
-  if (from > now + AHEAD_MS) return { is: "begin", note: noteOf(plan, now), ahead: from };
+  const paused = note?.paused;
+  const noteAt = (at: number): SlotNote => ({ plan, at, ...(paused && { paused }) });
+  if (stored === undefined || from === undefined) return { is: "begin", note: noteAt(now) };
+  if (from > now + AHEAD_MS) return { is: "begin", note: noteAt(now), ahead: from };
   const due = dueSlots(from, situation);
   if (!due) return { is: "nothing" };
   const making = isOwn ? note.making : undefined;
@@ -141,7 +159,8 @@ export function nextStep(stored: unknown, situation: Situation): Step {
   if (isOthers && Math.abs(now - making.since) < TAKE_OVER_MS) return { is: "wait" };
   // Their ids may be forgotten, and with them that they were made.
   const isUnknown = making !== undefined && now - making.firstTriedAt >= retentionMs;
-  const wanted = isUnknown ? due.slots.filter((slot) => slot > making.until) : due.slots;
+  const known = isUnknown ? due.slots.filter((slot) => slot > making.until) : due.slots;
+  const wanted = paused ? [] : known;
   const slots = wanted.slice(0, MAX_AT_ONCE);
   const hasMore = slots.length < wanted.length;
   const until = hasMore ? slots.at(-1)! : due.until;
@@ -152,10 +171,11 @@ export function nextStep(stored: unknown, situation: Situation): Step {
     left: due.left + due.slots.length - wanted.length,
     hasMore,
     making: {
-      ...noteOf(plan, from),
+      ...noteAt(from),
       making: { owner, until, since: now, firstTriedAt },
     },
-    made: noteOf(plan, until),
+    made: noteAt(until),
+    isPaused: paused !== undefined,
   };
 }
 
@@ -188,8 +208,4 @@ function dueSlots(
 function chosen(times: Times, missed: MissedSlots, until: number, now: number): number[] {
   if (missed === "all") return times.latest(until, MAX_MADE_UP).reverse();
   return missed === "none" && isMadeUp(until, now) ? [] : [until];
-}
-
-function noteOf(plan: string, at: number): SlotNote {
-  return { plan, at };
 }

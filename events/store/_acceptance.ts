@@ -32,6 +32,7 @@ import {
 } from "./engine.ts";
 import { type Delivery, type EventRecord, isEventId, wrongMemberOf } from "./event_record.ts";
 import type { EventStore } from "./event_store.ts";
+import { intervened } from "./settlement.ts";
 import { findEvent, newPayloadRef, rememberedMs, type StoreCore } from "./store_core.ts";
 
 /** Longest wait of a delivery for its turn. By then its sender has been answered 503, and sends it again. */
@@ -58,6 +59,8 @@ interface ReplayChoice {
   readonly isMeant?: ((record: EventRecord) => boolean) | undefined;
   /** Set if a dead event begins anew, as a done one does. */
   readonly fresh?: boolean | undefined;
+  /** The person or the tool that does it. */
+  readonly by?: string | undefined;
 }
 
 /** The ways into a store: new deliveries, each id once, and settled events that are replayed. */
@@ -101,7 +104,7 @@ export class Acceptance {
   /** Queues a dead event again, or a done one whose payload is kept, as the last of its ordering group. */
   readonly replay = (
     id: string,
-    { isMeant = () => true, fresh: isFresh }: ReplayChoice = {},
+    { isMeant = () => true, fresh: isFresh, by }: ReplayChoice = {},
   ): Promise<boolean> =>
     untilDone(async () => {
       const found = await this.#find(id);
@@ -111,7 +114,9 @@ export class Acceptance {
       const kept = before.state === "done" ? await this.#kept.take(before) : undefined;
       const payload = kept ? kept.payload : before.payload;
       if (!payload) return false;
-      const record = replayed(before, this.#core.engine.now(), { payload, isFresh });
+      const at = this.#core.engine.now();
+      const noted = intervened(before, { is: "replayed", at, by });
+      const record = replayed(noted, at, { payload, isFresh });
       const event = { before: found, record, orderingKey: record.orderingKey };
       if (!(await arrive(this.#core, event, { ...kept, urgency: "work" })).ok) return undefined;
       if (!record.steps) await deleteResults(this.#core, before);

@@ -39,6 +39,7 @@ import {
 } from "./event_record.ts";
 import type { BulkOptions, EventList, ListOptions, StoreInspector } from "./event_store.ts";
 import { isProblemId } from "./problem.ts";
+import { isQuestion, questionKey, questionNameOf } from "./questions.ts";
 import type { StoreCore } from "./store_core.ts";
 
 /** The number of steps without an event that may be made for each record that may be read. */
@@ -353,6 +354,26 @@ export function storeInspector(
       return first?.event?.record;
     },
 
+    async question({ state, waitingFor }) {
+      const name = state === "parked" ? questionNameOf(waitingFor?.name) : undefined;
+      if (name === undefined) return undefined;
+      const [cell] = await engine.cells([questionKey(name)]);
+      return isQuestion(cell!.value) ? { name, by: cell!.value.by } : undefined;
+    },
+
+    async uses() {
+      const has = async (...kinds: readonly string[]) => {
+        for (const kind of kinds) {
+          for await (const _ of engine.list([kind], { atOnce: 1 })) return true;
+        }
+        return false;
+      };
+      const [schedules, states, limits, waits] = await Promise.all([
+        ...[has("cron"), has("state"), has("limit"), has("waiter", "question")],
+      ]);
+      return { schedules: schedules!, states: states!, limits: limits!, waits: waits! };
+    },
+
     async emittedBy({ id, emitted = 0 }, max) {
       const count = Math.min(emitted, max);
       if (count === 0) return [];
@@ -362,6 +383,13 @@ export function storeInspector(
         engine,
         numbers.flatMap((number) => names.map((name) => childIdOf(name, id, number))),
       );
+    },
+
+    async oldestDue() {
+      const { events, bodies } = await engine.due({ until: engine.now(), limit: 1 });
+      bodies.catch(() => {});
+      const [first] = events;
+      return first ? { id: first.id, at: first.at, record: first.event?.record } : null;
     },
 
     async withDeliveryId(deliveryId) {

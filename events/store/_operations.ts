@@ -13,11 +13,17 @@ import { checkChoice, find, type FoundEvent, listEvents, matches } from "./_list
 import { NEXT_IS_DUE, settle } from "./_settlement.ts";
 import { deleteResults, forgetStep, listSteps, resultsToDelete, setStep } from "./_steps.ts";
 import { leavingName } from "./_waits.ts";
-import { checkBoolean, checkOptions } from "../../core/check_options.ts";
+import { checkBoolean, checkOptions, checkString } from "../../core/check_options.ts";
 import type { Engine, Scan, Stored, Visit } from "./engine.ts";
 import { type EventFilter, type EventRecord, isOpen } from "./event_record.ts";
 import type { BulkOptions, BulkResult, EventOperations } from "./event_store.ts";
-import { cancelled, cancelledAlone, cancelRequested, isCancelRequested } from "./settlement.ts";
+import {
+  cancelled,
+  cancelledAlone,
+  cancelRequested,
+  intervened,
+  isCancelRequested,
+} from "./settlement.ts";
 import { findEvent, type StoreCore } from "./store_core.ts";
 
 /** The number of events that are changed at the same time: so many share a commit. */
@@ -56,13 +62,13 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
   return {
     list: ((options = {}) => listEvents(engine, options)) as EventOperations["list"],
     async replay(id, options = {}) {
-      checkOptions("replay the event", options, { fresh: checkBoolean });
+      checkOptions("replay the event", options, { fresh: checkBoolean, by: checkString });
       return await replay(id, options);
     },
 
     steps: (id) => listSteps(core, id),
-    forgetStep: (id, name) => forgetStep(core, id, name),
-    setStep: (id, name, result) => setStep(core, id, name, result),
+    forgetStep: (id, name, { by } = {}) => forgetStep(core, id, name, by),
+    setStep: (id, name, result, { by } = {}) => setStep(core, id, name, result, by),
 
     async get(id) {
       const found = await findEvent(engine, id);
@@ -87,28 +93,26 @@ export function eventOperations(core: StoreCore, kept: KeptPayloads, replay: Rep
       return { ...counts, dueLater, oldestWaitingAt };
     },
 
-    async replayAll(filter, { fresh, ...options } = {}) {
-      checkOptions("replay events", { fresh }, { fresh: checkBoolean });
+    async replayAll(filter, { fresh, by, ...options } = {}) {
+      checkOptions("replay events", { fresh, by }, { fresh: checkBoolean, by: checkString });
       checkChoice("replay events", filter, options);
       const work = new Work(options, filter.ids);
       const meant = replayableOf(filter);
       const found = find(engine, meant, work);
-      const choice = { fresh, isMeant: (record: EventRecord) => matches(record, meant) };
+      const isMeant = (record: EventRecord) => matches(record, meant);
+      const choice = { fresh, by, isMeant };
       if (options.dryRun) await changeEach(found, (each) => canBeReplayed(kept, each), work);
       else await replayEach(found, (id) => replay(id, choice), work);
       return work.result;
     },
 
-    cancel: (id) => cancelEvent(core, id),
+    cancel: (id, { by } = {}) => cancelEvent(core, id, {}, by),
 
-    cancelAll(filter, options = {}) {
-      return changeAll(
-        "cancel events",
-        filter,
-        options,
-        (found) => options.dryRun ? canBeCancelled(found) : cancelFound(core, filter, found),
-        { onlyOpen: true },
-      );
+    async cancelAll(filter, { by, ...options } = {}) {
+      checkOptions("cancel events", { by }, { by: checkString });
+      const change: ChangeFound = (found) =>
+        options.dryRun ? canBeCancelled(found) : cancelFound(core, filter, found, by);
+      return await changeAll("cancel events", filter, options, change, { onlyOpen: true });
     },
 
     async purge(filter, options = {}) {
@@ -240,11 +244,12 @@ async function cancelEvent(
   core: StoreCore,
   id: string,
   filter: EventFilter = {},
+  by?: string,
 ): Promise<boolean> {
   return await untilDone(async () => {
     const found = await findEvent(core.engine, id);
     if (!found?.record || !isOpen(found.record) || !matches(found.record, filter)) return false;
-    return await tryToCancel(core, found) || undefined;
+    return await tryToCancel(core, found, by) || undefined;
   });
 }
 
@@ -253,10 +258,11 @@ async function cancelFound(
   core: StoreCore,
   filter: EventFilter,
   found: FoundEvent,
+  by?: string,
 ): Promise<boolean> {
   const { stored, event: { id } } = found;
   if (!stored.record || !canBeCancelled(found)) return false;
-  return await tryToCancel(core, stored) || await cancelEvent(core, id, filter) ||
+  return await tryToCancel(core, stored, by) || await cancelEvent(core, id, filter, by) ||
     await isCancelledWithBatch(core, id);
 }
 
@@ -271,9 +277,11 @@ async function isCancelledWithBatch({ engine }: StoreCore, id: string): Promise<
 }
 
 /** Tries once; false if the event has changed meanwhile, or something else on which the change depends. */
-async function tryToCancel(core: StoreCore, event: Stored): Promise<boolean> {
-  const { record } = event;
+async function tryToCancel(core: StoreCore, event: Stored, by?: string): Promise<boolean> {
+  const { record: before } = event;
   const now = core.engine.now();
+  const isFlagged = isCancelRequested(before);
+  const record = isFlagged ? before : intervened(before, { is: "cancelled", at: now, by });
   if (record.state === "queued") {
     const first = record.quiet && await firstOf(core.engine, record);
     if (!first) return Boolean(await settle(core, event, cancelled(record, now)));
@@ -285,7 +293,6 @@ async function tryToCancel(core: StoreCore, event: Stored): Promise<boolean> {
     const cells = await leavingName(core, record);
     return Boolean(await settle(core, event, cancelled(record, now), { cells }));
   }
-  const isFlagged = isCancelRequested(record);
   if (!isFlagged && !await settle(core, event, cancelRequested(record, now))) return false;
   // Again if it was flagged before: by another process, or in a change whose answer was lost.
   for (const listener of core.listeners) listener.onCancelRequested?.(record.id);

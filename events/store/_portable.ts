@@ -154,7 +154,7 @@ export async function* portableEntries(
   }
   for await (const { name, value } of scheduleNotes(core).list()) {
     yield isPortableNote(value)
-      ? { kind: "schedule", name, plan: value.plan, at: value.at }
+      ? { kind: "schedule", name, plan: value.plan, at: value.at, ...pauseOf(value) }
       : { kind: "unreadable", name: `the note of the schedule ${JSON.stringify(name)}` };
   }
 }
@@ -198,9 +198,14 @@ function cellOf(engine: Engine, entry: PortableEntry): CellChange {
       return questionCell(entry.name, entry.question, now);
     case "schedule": {
       const { name, plan, at } = entry;
-      return { key: scheduleKey(name), after: { plan, at } };
+      return { key: scheduleKey(name), after: { plan, at, ...pauseOf(entry) } };
     }
   }
+}
+
+/** Takes the pause out of the note of a schedule, if it has one. */
+function pauseOf({ paused }: Pick<PortableEntry & { readonly kind: "schedule" }, "paused">) {
+  return paused && { paused };
 }
 
 /** Makes the key of the mark of an entry that was restored. */

@@ -23,6 +23,8 @@ interface Given {
   readonly by?: number | undefined;
   /** The id of the event that brings it; undefined for none. */
   readonly eventId?: string | undefined;
+  /** The person or the tool that gives it instead of a sender. */
+  readonly operator?: string | undefined;
 }
 
 /** Lists the questions, with their names. One that cannot be read is undefined. */
@@ -37,13 +39,13 @@ export async function* listQuestions(
 
 /** Answers a question, and wakes its event, in one commit: of several answers at the same time one is taken. */
 export async function answerQuestion(core: StoreCore, given: Given): Promise<AnswerResult> {
-  const { name, value, by, eventId = "" } = given;
+  const { name, value, by, eventId = "", operator } = given;
   // A button of somebody else has any text, or none.
   if (!isName(name)) return { outcome: "unknown" };
   const waitName = waitNameOf(name);
   // As a member, what JSON does not have would be left out.
   wakeOf(waitName, value);
-  const wake = wakeOf(waitName, { value, by } satisfies Answered);
+  const wake = { ...wakeOf(waitName, { value, by } satisfies Answered), by: operator };
   return await untilDone(async () => {
     const { engine } = core;
     const [cell] = await engine.cells([questionKey(name)]);

@@ -15,7 +15,7 @@ import { leavingName } from "./_waits.ts";
 import type { Cell, CellChange, CellKey, Stored } from "./engine.ts";
 import type { EventRecord, EventStep } from "./event_record.ts";
 import type { ListedStep } from "./event_store.ts";
-import { jsonBytes, stepOf, unparked, withStep } from "./settlement.ts";
+import { intervened, jsonBytes, stepOf, unparked, withStep } from "./settlement.ts";
 import { resultOf, sizeFlawOf } from "./step_result.ts";
 import { findEvent, type StoreCore } from "./store_core.ts";
 
@@ -104,22 +104,29 @@ export async function listSteps(core: StoreCore, id: string): Promise<ListedStep
  * @param core The store.
  * @param id The event's id.
  * @param name The name of the step, with that of its handler.
+ * @param by The person or the tool that does it.
  * @returns True if it is forgotten; false if there is none, or the event runs or is done.
  */
-export async function forgetStep(core: StoreCore, id: string, name: string): Promise<boolean> {
+export async function forgetStep(
+  core: StoreCore,
+  id: string,
+  name: string,
+  by?: string,
+): Promise<boolean> {
   return await untilDone(async () => {
     const found = await findEvent(core.engine, id);
     if (!found?.record) return false;
     const { state, steps = [], woken } = found.record;
     const first = steps.findIndex((step) => step.name === name);
     if (first < 0 || state === "running" || state === "done") return false;
+    const now = core.engine.now();
     const after = {
-      ...found.record,
+      ...intervened(found.record, { is: "step_forgotten", at: now, by, step: name }),
       steps: steps.slice(0, first),
       ...(woken && { woken: woken.filter(({ at }) => at < steps[first]!.at) }),
     };
     const isParked = state === "parked";
-    const next = isParked ? unparked(after, undefined, core.engine.now()) : after;
+    const next = isParked ? unparked(after, undefined, now) : after;
     const cells = deletedCells(found.record, steps.slice(first));
     // What it waits for came after the step.
     if (isParked) cells.push(...await leavingName(core, found.record));
@@ -134,6 +141,7 @@ export async function forgetStep(core: StoreCore, id: string, name: string): Pro
  * @param id The event's id.
  * @param name The name of the step, with that of its handler.
  * @param value The result; undefined for none.
+ * @param by The person or the tool that does it.
  * @returns True if it is stored; false if no such step has begun, or the event runs or is done.
  * @throws {TypeError} If the result cannot be kept.
  */
@@ -142,6 +150,7 @@ export async function setStep(
   id: string,
   name: string,
   value: unknown,
+  by?: string,
 ): Promise<boolean> {
   const result = resultOf(value);
   if ("flaw" in result) throw new TypeError(`Cannot set the step ${met(name)}: ${result.flaw}`);
@@ -150,8 +159,10 @@ export async function setStep(
     if (!found?.record) return false;
     const { record, record: { state, run } } = found;
     if (state === "running" || state === "done" || !stepOf(record, name)?.isBegun) return false;
-    const { step, cells } = storedStep(record, name, result.json, { at: core.engine.now(), run });
-    return await settle(core, found, withStep(record, step), { cells }) ? true : undefined;
+    const at = core.engine.now();
+    const { step, cells } = storedStep(record, name, result.json, { at, run });
+    const after = intervened(withStep(record, step), { is: "step_set", at, by, step: name });
+    return await settle(core, found, after, { cells }) ? true : undefined;
   });
 }
 

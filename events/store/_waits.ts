@@ -35,6 +35,7 @@ import {
   released,
   unparked,
   waited,
+  whoOf,
 } from "./settlement.ts";
 import type { StoreCore } from "./store_core.ts";
 import { type UntakenAnswer, type Wait, WaitRefusedError, type Wake } from "./waits.ts";
@@ -62,12 +63,15 @@ interface NameRecord {
   readonly at?: number | undefined;
   /** The value that it was woken with, as JSON. */
   readonly value?: string | undefined;
+  /** The person or the tool that has woken it. */
+  readonly by?: string | undefined;
 }
 
 const isNameRecord = shape<NameRecord>({
   for: orNone((value) => isEventRef(value) && isCount((value as Partial<Waiter>).run)),
   at: orNone(isTime),
   value: orNone(isText),
+  by: orNone(isText),
 });
 
 /** A name's cell, as it was read. */
@@ -163,10 +167,11 @@ async function takeEarly(
   return taken;
 }
 
-/** Wakes a name, in a change of its own. */
-export async function wake(core: StoreCore, wake: Wake): Promise<WakeResult> {
+/** Wakes a name, in a change of its own: only for a certain event if that is given. */
+export async function wake(core: StoreCore, wake: Wake, eventId?: string): Promise<WakeResult> {
   return await untilDone(async () => {
     const found = await readToWake(core, wake.name);
+    if (eventId !== undefined && found.holder?.id !== eventId) return { outcome: "late" };
     const { result, ...change } = wakingOf(core, found, wake);
     if (result.outcome === "late") return result;
     return (await core.engine.apply({ ...change, urgency: "work" })).ok ? result : undefined;
@@ -276,12 +281,12 @@ export async function leavingName(core: StoreCore, record: EventRecord): Promise
 export function wakingOf(
   { engine }: StoreCore,
   { name, version, stored, holder }: Name,
-  { value }: Wake,
+  { value, by }: Wake,
 ): Waking & { readonly result: WakeResult } {
   const cell = { key: keyOf(name), version };
   const none = { moves: [], announce: false };
   if (stored.at !== undefined) return { ...none, cells: [cell], result: { outcome: "late" } };
-  const woken: NameRecord = { at: engine.now(), value };
+  const woken: NameRecord = { at: engine.now(), value, ...(by !== undefined && { by: whoOf(by) }) };
   if (!holder) {
     const kept = { ...cell, after: woken, forMs: KEPT_MS };
     return { ...none, cells: [kept], result: { outcome: "kept" } };
@@ -420,8 +425,8 @@ function waitingAt({ name, version }: Name, { id, receivedAt, run = 0 }: EventRe
   return { key: keyOf(name), version, after };
 }
 
-function resultOf({ name, stored: { at = 0, value } }: Name): EndedWait {
-  return value === undefined ? { name, at } : { name, at, value };
+function resultOf({ name, stored: { at = 0, value, by } }: Name): EndedWait {
+  return { name, at, ...(value !== undefined && { value }), ...(by !== undefined && { by }) };
 }
 
 /** Reads a value; undefined for none, or a damaged one: the others are listed all the same. */

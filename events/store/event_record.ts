@@ -295,6 +295,8 @@ export interface EventRecord {
       readonly value?: string | undefined;
       /** Set if its time has passed. */
       readonly timedOut?: boolean | undefined;
+      /** The person or the tool that has woken it, as the caller has named it; none if a handler or a route has. */
+      readonly by?: string | undefined;
     }[]
     | undefined;
   /** The lease; null unless it runs. */
@@ -379,6 +381,19 @@ export interface EventRecord {
       readonly parts?: number | undefined;
       /** Set if it stays, or is dropped, when its run is interrupted, whatever the rule of the event says. */
       readonly keep?: boolean | undefined;
+    }[]
+    | undefined;
+  /** The last five things that people, tools or the app have done to it from outside, the latest last. */
+  readonly interventions?:
+    | readonly {
+      /** The kind. */
+      readonly is: "replayed" | "cancelled" | "step_forgotten" | "step_set";
+      /** The time, milliseconds since the epoch. */
+      readonly at: number;
+      /** The person or the tool that has done it, as the caller has named it, bounded in length; none if it has not. */
+      readonly by?: string | undefined;
+      /** The name of the step that is meant, bounded in length. */
+      readonly step?: string | undefined;
     }[]
     | undefined;
   /** The trace of its delivery, as the header `traceparent` of W3C Trace Context has it. */
@@ -471,6 +486,9 @@ type EventWait = NonNullable<EventRecord["waitingFor"]>;
 
 /** Result of a wait that is over. */
 export type EndedWait = NonNullable<EventRecord["woken"]>[number];
+
+/** A thing that was done to an event from outside. */
+export type Intervention = NonNullable<EventRecord["interventions"]>[number];
 
 /** The lease of a running event. */
 type LeaseTerm = NonNullable<EventRecord["lease"]>;
@@ -584,6 +602,7 @@ const RECORD: Checks<EventRecord> = {
     at: isTime,
     value: orNone(isText),
     timedOut: orNone(isBoolean),
+    by: orNone(isText),
   }))),
   lease: orNull(
     shape<LeaseTerm>({ owner: isText, until: isTime, ms: isTime, startedAt: isTime }),
@@ -619,6 +638,12 @@ const RECORD: Checks<EventRecord> = {
     run: orNone(isCount),
     parts: orNone(isCount),
     keep: orNone(isBoolean),
+  }))),
+  interventions: orNone(listOf(shape<Intervention>({
+    is: isOneOf(["replayed", "cancelled", "step_forgotten", "step_set"]),
+    at: isTime,
+    by: orNone(isText),
+    step: orNone(isText),
   }))),
   causedBy: orNone(isText),
   isUnreported: orNone(isBoolean),

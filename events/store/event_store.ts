@@ -13,7 +13,7 @@ import type {
   StoredEvent,
 } from "./event_record.ts";
 import type { FailingRule } from "./failing.ts";
-import type { ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
+import type { AlertNote, ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
 import type { ProblemList, ProblemOptions } from "./_problems.ts";
 import type { ListedLimit } from "./limits.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
@@ -43,7 +43,8 @@ export type CommitEffects<TTx = unknown> = (tx: TTx) => EffectsResult<TTx>;
 export type StoreEmitOptions<TTx = unknown> = EmitOptions & {
   /**
    * A transaction of yours that the event is stored in: with `postgres()` a client of `npm:pg` that has begun one. You
-   * commit it, or take it back with all that is in it. The workers find the event by their next looks at the schedule.
+   * commit it, or take it back with all that is in it. A worker finds the event within a second of the commit. If this
+   * process has ended by then, those that listen (`listenUrl`) find it within a minute.
    * Other stores take none: use {@linkcode EventStore.transact} there.
    *
    * @default {undefined} It is stored at once.
@@ -280,6 +281,21 @@ export interface BulkOptions {
 }
 
 /**
+ * Options of an operation on an event.
+ *
+ * @category Event store and worker
+ */
+export interface Intervening {
+  /**
+   * The person or the tool that does it, for people: `operator 3f2a from 203.0.113.7`. The event's record notes up to
+   * 80 bytes of it.
+   *
+   * @default {undefined} The app itself.
+   */
+  readonly by?: string | undefined;
+}
+
+/**
  * The result of an operation on many events.
  *
  * @category Event store and worker
@@ -362,14 +378,21 @@ export interface EventOperations {
    * @param name The name, a text of 1 to 256 characters.
    * @param value A value that can be written as JSON, of up to 8,192 bytes in UTF-8. Undefined
    * for none.
+   * @param options `by` is who does it, for people. With `eventId` only that event is woken: if it does not wait for
+   * the name, the value is dropped.
    * @returns The result.
    * @throws {TypeError} If the name is something else, or the value cannot be written as JSON.
    * @throws {RangeError} If the value is too large.
    */
-  wake(name: string, value?: unknown): Promise<{
+  wake(
+    name: string,
+    value?: unknown,
+    options?: Intervening & { readonly eventId?: string | undefined },
+  ): Promise<{
     /**
      * The fate of the value: an event has waited for it and gets it (`woken`), no event waits yet and it is kept
-     * for seven days (`kept`), or it is dropped, because an earlier one is there that counts (`late`).
+     * for seven days (`kept`), or it is dropped, because an earlier one is there that counts, or the event that is meant
+     * does not wait for it any more (`late`).
      */
     readonly outcome: "woken" | "kept" | "late";
     /** The id of the event that gets it. */
@@ -383,7 +406,7 @@ export interface EventOperations {
    * @param name The name that `send` of the question got. Any other value is the name of no question.
    * @param value A value that can be written as JSON, of up to 8,000 bytes.
    * @param options `by` is the id of the sender, and `eventId` that of an event which brings the answer: it gets the
-   * same result if it answers again.
+   * same result if it answers again. `operator` is who gives it instead, for people.
    * @returns What becomes of the answer.
    * @throws {TypeError} If the value cannot be written as JSON.
    * @throws {RangeError} If the value is too large.
@@ -391,7 +414,11 @@ export interface EventOperations {
   answer(
     name: string | undefined,
     value?: unknown,
-    options?: { readonly by?: number | undefined; readonly eventId?: string | undefined },
+    options?: {
+      readonly by?: number | undefined;
+      readonly eventId?: string | undefined;
+      readonly operator?: string | undefined;
+    },
   ): Promise<AnswerResult>;
 
   /**
@@ -471,12 +498,15 @@ export interface EventOperations {
    * steps, and other keys, so that its calls are made again.
    *
    * @param id The event's id.
-   * @param options Set `fresh` to let a dead one begin anew as well.
+   * @param options Set `fresh` to let a dead one begin anew as well. `by` is who does it, for people.
    * @returns True if it was put back; false if the id is unknown, it waits or runs, or it is done and
    * its payload is not kept.
    * @throws {TypeError} If there is another option.
    */
-  replay(id: string, options?: { readonly fresh?: boolean | undefined }): Promise<boolean>;
+  replay(
+    id: string,
+    options?: Intervening & { readonly fresh?: boolean | undefined },
+  ): Promise<boolean>;
 
   /**
    * Lists the steps that the handlers of an event have taken, with their results, in the order in which they were
@@ -493,9 +523,10 @@ export interface EventOperations {
    *
    * @param id The event's id.
    * @param name The step's name, as {@linkcode EventOperations.steps} lists it.
+   * @param options `by` is who does it, for people.
    * @returns True if it is forgotten; false if there is no such step, or the event runs or is done.
    */
-  forgetStep(id: string, name: string): Promise<boolean>;
+  forgetStep(id: string, name: string, options?: Intervening): Promise<boolean>;
 
   /**
    * Says that a step has happened that has begun without a known end, so that the next attempt goes on after it. The
@@ -504,10 +535,11 @@ export interface EventOperations {
    * @param id The event's id.
    * @param name The step's name, as {@linkcode EventOperations.steps} lists it.
    * @param result The result of the step, JSON of up to 524,288 bytes; undefined for none.
+   * @param options `by` is who does it, for people.
    * @returns True if it is noted; false if no such step has begun without a known end, or the event runs or is done.
    * @throws {TypeError} If the result is not JSON, or too large.
    */
-  setStep(id: string, name: string, result?: unknown): Promise<boolean>;
+  setStep(id: string, name: string, result?: unknown, options?: Intervening): Promise<boolean>;
 
   /**
    * Puts dead events back, or done ones if the filter has the state `done`. Events of one ordering key are
@@ -515,14 +547,14 @@ export interface EventOperations {
    * somebody has cancelled is put back by its id, or with the outcome `cancelled`.
    *
    * @param filter The choice of events; by default those that are not dead are not changed.
-   * @param options A callback for the progress, a signal that ends the operation, and `fresh`, with which dead ones
-   * begin anew.
+   * @param options A callback for the progress, a signal that ends the operation, `fresh`, with which dead ones
+   * begin anew, and `by`, who does it, for people.
    * @returns The number of events put back.
    * @throws {TypeError} If the filter has another member or a wrong value, or there is another option.
    */
   replayAll(
     filter: EventFilter,
-    options?: BulkOptions & { readonly fresh?: boolean | undefined },
+    options?: BulkOptions & Intervening & { readonly fresh?: boolean | undefined },
   ): Promise<BulkResult>;
 
   /**
@@ -532,20 +564,21 @@ export interface EventOperations {
    * the next event of its ordering group waits until then.
    *
    * @param id The event's id.
+   * @param options `by` is who does it, for people.
    * @returns True if it is cancelled; false if the id is unknown, or it is settled already.
    */
-  cancel(id: string): Promise<boolean>;
+  cancel(id: string, options?: Intervening): Promise<boolean>;
 
   /**
    * Cancels queued and running events, as {@linkcode EventOperations.cancel} does. Those that were cancelled
    * before, and still run, are not counted again.
    *
    * @param filter The choice of events; those that are settled are not changed.
-   * @param options A callback for the progress, and a signal that ends the operation.
+   * @param options A callback for the progress, a signal that ends the operation, and `by`, who does it, for people.
    * @returns The number of events cancelled.
    * @throws {TypeError} If the filter has another member or a wrong value, or there is another option.
    */
-  cancelAll(filter: EventFilter, options?: BulkOptions): Promise<BulkResult>;
+  cancelAll(filter: EventFilter, options?: BulkOptions & Intervening): Promise<BulkResult>;
 
   /**
    * Deletes events that are done or dead. A delivery of theirs that is sent again makes a new event.
@@ -634,6 +667,28 @@ export interface StoreInspector {
   firstBefore(event: EventRecord): Promise<EventRecord | undefined>;
 
   /**
+   * Reads the question that a parked event waits for an answer to.
+   *
+   * @param event The record of the event.
+   * @returns The name that it is answered by, and the ids of the senders who may answer it, undefined for anybody.
+   * Undefined if it waits for no question, or that cannot be read.
+   */
+  question(
+    event: EventRecord,
+  ): Promise<
+    { readonly name: string; readonly by?: readonly number[] | undefined } | undefined
+  >;
+
+  /**
+   * Tells which of the things the store has that not every app uses, each with one read.
+   *
+   * @returns Whether it has schedules, states, limits of services, and events that wait for names or have.
+   */
+  uses(): Promise<
+    Readonly<Record<"schedules" | "states" | "limits" | "waits", boolean>>
+  >;
+
+  /**
    * Finds the events that an event has emitted with generated ids.
    *
    * @param event The record of the event.
@@ -649,6 +704,21 @@ export interface StoreInspector {
    * @returns The ids of the events.
    */
   withDeliveryId(deliveryId: string): Promise<string[]>;
+
+  /**
+   * Finds the event that has been due for the longest.
+   *
+   * @returns Its id, the time since which it is due, in milliseconds since the epoch, and its record, undefined if that
+   * cannot be read; null if none is due.
+   */
+  oldestDue(): Promise<
+    | {
+      readonly id: string;
+      readonly at: number;
+      readonly record: EventRecord | undefined;
+    }
+    | null
+  >;
 
   /**
    * Finds the events whose ids, or delivery ids, begin with a text.
@@ -711,6 +781,13 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
    * @internal
    */
   readonly scheduleNotes: ScheduleNotes;
+
+  /**
+   * Note of what is wrong with the app, and of who has been told.
+   *
+   * @internal
+   */
+  readonly alertNote: AlertNote;
 
   /**
    * Records of the app's console, for the console alone.

@@ -38,6 +38,7 @@ export type {
   EffectsResult,
   EventStore,
   HandledPart,
+  Intervening,
   ListedStep,
   NoteOptions,
   NotPromise,

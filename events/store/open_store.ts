@@ -25,7 +25,7 @@ import { corrected } from "./arrival.ts";
 import type { Applied, Change, Engine, Put } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { listLimits, reopenLimit } from "./limits.ts";
-import { consoleRecords, scheduleNotes } from "./own_cells.ts";
+import { alertNote, consoleRecords, scheduleNotes } from "./own_cells.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
 import { answerQuestion } from "./_questions.ts";
 import {
@@ -102,7 +102,8 @@ function storeOf(core: StoreCore): EventStore {
     ...newerOperations(core),
     ...eventOperations(core, kept, replay),
     answers: (options) => answers(core, options),
-    wake: async (name, value) => await wake(core, wakeOf(name, value)),
+    wake: async (name, value, { by, eventId } = {}) =>
+      await wake(core, { ...wakeOf(name, value), by }, eventId),
     answer: async (name, value, options) => await answerQuestion(core, { name, value, ...options }),
     states: (options) => listStates(core, options),
     limits: (options) => listLimits(core, options),
@@ -120,6 +121,7 @@ function storeOf(core: StoreCore): EventStore {
     noteProcess: (note) => noteProcess(core, note),
     forgetProcess: (id) => forgetProcess(core, id),
     scheduleNotes: scheduleNotes(core),
+    alertNote: alertNote(core),
     consoleRecords: consoleRecords(core),
     tokens: tokenBuckets(core),
     tidy: (what) => tidy(core, kept, problems, what),

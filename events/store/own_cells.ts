@@ -1,5 +1,6 @@
 /**
- * The cells that the package keeps for itself: the notes of the schedules, and the records of the console.
+ * The cells that the package keeps for itself: the notes of the schedules and of what is wrong, and the records of the
+ * console.
  *
  * @module
  */
@@ -8,6 +9,9 @@ import { isUnnamed, nameOfCell, type StoreCore } from "./store_core.ts";
 
 /** Beginning of the keys of all notes. */
 const SCHEDULES: CellKey = ["cron"];
+
+/** Key of the note of what is wrong. */
+const ALERTS: CellKey = ["alerts"];
 
 /** The number of records read at a time. */
 const AT_ONCE = 500;
@@ -47,6 +51,45 @@ export interface ScheduleNotes {
   list(): AsyncIterableIterator<{ readonly name: string; readonly value: unknown }>;
 }
 
+/**
+ * Note of what is wrong with an app, and of who has been told. All instances of an app share it. It is internal to the
+ * package.
+ *
+ * @internal
+ */
+export interface AlertNote {
+  /**
+   * Reads it.
+   *
+   * @returns Its value, null if there is none, undefined if it cannot be decoded, and its version, null if there is none.
+   */
+  read(): Promise<{ readonly value: unknown; readonly version: string | null }>;
+  /**
+   * Writes it, unless somebody else has written it meanwhile.
+   *
+   * @param value The new value.
+   * @param version The version that it must have.
+   * @returns Its new version; null if it has another one.
+   */
+  write(value: unknown, version: string | null): Promise<string | null>;
+}
+
+/** Makes the note of what is wrong of a store. */
+export function alertNote({ engine }: StoreCore): AlertNote {
+  return {
+    async read() {
+      const [note] = await engine.cells([ALERTS]);
+      const { value, version } = note!;
+      return { value, version };
+    },
+    async write(after, version) {
+      const cell = { key: ALERTS, version, after };
+      const result = await engine.apply({ cells: [cell], urgency: "work" });
+      return result.ok ? result.version : null;
+    },
+  };
+}
+
 /** Makes the key of the note of a schedule. */
 export function scheduleKey(name: string): CellKey {
   return [...SCHEDULES, name];
@@ -75,10 +118,10 @@ export function scheduleNotes({ engine }: StoreCore): ScheduleNotes {
 }
 
 /**
- * Kind of records: counts of a minute, counts of a quarter of an hour, acts of an operator, wishes to stop one, and
- * lists of the events that one has changed.
+ * Kind of records: counts of a minute, counts of a quarter of an hour, acts of an operator, wishes to stop one, lists of
+ * the events that one has changed, samples of refused deliveries, and that somebody looks.
  */
-type ConsoleRecordKind = "minute" | "quarter" | "act" | "stop" | "changed";
+type ConsoleRecordKind = "minute" | "quarter" | "act" | "stop" | "changed" | "refused" | "watched";
 
 /** Place of a record. Records of a kind are in the order of their numbers. */
 export interface ConsoleRecordKey {

@@ -123,6 +123,8 @@ export type PortableEntry =
     readonly plan: string;
     /** The time up to which all slots are made. */
     readonly at: number;
+    /** Set if it is paused: since when, and by whom, for people. */
+    readonly paused?: { readonly at: number; readonly by?: string | undefined } | undefined;
   };
 
 /** Fields that belong to one store. A batch names positions in a group, and these change with the store. */
@@ -133,18 +135,24 @@ const OWN_FIELDS: readonly string[] = [
   >[],
 ];
 
-/** Checks the members of a schedule's note that mean something in another store. */
-export const isPortableNote = shape<{ readonly plan: string; readonly at: number }>({
+/** The members of a schedule's note that mean something in another store. */
+type PortableNote = Pick<PortableEntry & { readonly kind: "schedule" }, "plan" | "at" | "paused">;
+
+const NOTE = {
   plan: isText,
   at: isTime,
-});
+  paused: orNone(shape({ at: isTime, by: orNone(isText) })),
+};
+
+/** Checks the members of a schedule's note that mean something in another store. */
+export const isPortableNote = shape<PortableNote>(NOTE);
 
 /** The shapes of entries by their kinds. */
 const ENTRY_SHAPES = {
   state: shape({ intake: orNone(isText), key: isText, expiresAt: orNone(isTime) }),
   answer: shape({ name: isText, at: isTime }),
   question: shape({ name: isText, question: isQuestion }),
-  schedule: shape({ name: isText, plan: isText, at: isTime }),
+  schedule: shape({ name: isText, ...NOTE }),
 };
 
 /**

@@ -1,4 +1,4 @@
-import { isText, isTime, listOf, orNone, orNull, shape } from "../../core/shape.ts";
+import { isCount, isText, isTime, listOf, orNone, orNull, shape } from "../../core/shape.ts";
 import type { CellKey } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { nameOfCell, type StoreCore } from "./store_core.ts";
@@ -33,6 +33,8 @@ export interface HandledEvents {
   readonly platform?: string | undefined;
   /** Their names: types, types with an action (`issues.opened`), and `*` for all. */
   readonly names: readonly string[];
+  /** The time limit of their handlers, in milliseconds; undefined if it is the process's. */
+  readonly timeoutMs?: number | undefined;
 }
 
 /**
@@ -43,12 +45,24 @@ export interface HandledEvents {
 export interface ProcessNote {
   /** Id: the owner of its leases. */
   readonly id: string;
+  /** Name of its machine, if it may read that, and its number there; undefined if it runs an older version. */
+  readonly name?: string | undefined;
   /** Version of its code; undefined if that was not given. */
   readonly version?: string | undefined;
+  /** Number of events that it handles at a time; undefined if it runs an older version. */
+  readonly places?: number | undefined;
+  /**
+   * Ids of the events whose handlers run past their time limits, at most 20: they hold none of the places.
+   *
+   * @default {undefined} None.
+   */
+  readonly overdue?: readonly string[] | undefined;
   /** Time at which it has started, milliseconds since the epoch. */
   readonly startedAt: number;
   /** Time at which it has noted itself last, milliseconds since the epoch. */
   readonly seenAt: number;
+  /** Time limit of its handlers that have none of their own, in milliseconds. */
+  readonly timeoutMs?: number | undefined;
   /** Events that it has handlers for; null if it cannot tell. */
   readonly handles: readonly HandledEvents[] | null;
 }
@@ -57,13 +71,18 @@ type UnreadableNote = { readonly id: string; readonly isUnreadable: true };
 
 /** Checks whether a stored value is the note of a process that this version can read. */
 const isProcessNote = shape<Omit<ProcessNote, "id">>({
+  name: orNone(isText),
   version: orNone(isText),
+  places: orNone(isCount),
+  overdue: orNone(listOf(isText)),
   startedAt: isTime,
   seenAt: isTime,
+  timeoutMs: orNone(isTime),
   handles: orNull(listOf(shape<HandledEvents>({
     intake: orNone(isText),
     platform: orNone(isText),
     names: listOf(isText),
+    timeoutMs: orNone(isTime),
   }))),
 });
 
@@ -98,10 +117,26 @@ export function hasHandlerFor(
   handles: readonly HandledEvents[],
   event: Pick<EventRecord, "intake" | "platform" | "type" | "action">,
 ): boolean {
+  return handledAs(handles, event).length > 0;
+}
+
+/**
+ * Finds what a process handles an event as.
+ *
+ * @param handles The events that it has handlers for.
+ * @param event The event.
+ * @returns The entries that match it, each with only the names that do.
+ */
+export function handledAs(
+  handles: readonly HandledEvents[],
+  event: Pick<EventRecord, "intake" | "platform" | "type" | "action">,
+): readonly HandledEvents[] {
   const names = [...namesOf(event), ANY];
-  return handles.some(({ intake, platform, names: handled }) => {
+  return handles.flatMap((each) => {
+    const { intake, platform } = each;
     const isSource = intake === undefined || intake === event.intake || platform === event.platform;
-    return isSource && names.some((name) => handled.includes(name));
+    const matching = isSource ? names.filter((name) => each.names.includes(name)) : [];
+    return matching.length > 0 ? { ...each, names: matching } : [];
   });
 }
 

@@ -1,5 +1,7 @@
 import { isInteger, isText, isTime, listOf, orNone, shape } from "../../core/shape.ts";
 import type { CellChange, CellKey } from "./engine.ts";
+import type { EventRecord } from "./event_record.ts";
+import { ownName } from "./waits.ts";
 
 /** Beginning of the keys of the cells. */
 export const QUESTIONS: CellKey = ["question"];
@@ -81,6 +83,26 @@ export function questionCell(name: string, question: Question, now: number): Cel
 /** Makes the name that the event of a question waits for. */
 export function waitNameOf(name: string): string {
   return ASK + name;
+}
+
+/** Takes the name of a question out of the name that an event waits for; undefined if that is none. */
+export function questionNameOf(waitName: string | undefined): string | undefined {
+  return waitName?.startsWith(ASK) ? waitName.slice(ASK.length) : undefined;
+}
+
+/**
+ * Finds the step by which an event has asked a question: `on(release)/approval`.
+ *
+ * @param record The record of the event.
+ * @param waitName The name that it waits for, or has waited for.
+ * @returns The name of the step; undefined if that is no question of its steps.
+ */
+export function askingStepOf(
+  { id, keyRun, steps = [] }: EventRecord,
+  waitName: string,
+): string | undefined {
+  const own = questionNameOf(waitName);
+  return steps.findLast(({ name }) => ownName({ id, keyRun }, ASK + name) === own)?.name;
 }
 
 /** Makes the key of the cell of a question. */

@@ -12,7 +12,13 @@
 import { Buffer } from "node:buffer";
 import { textOf } from "../../core/text_of.ts";
 import { met } from "../../core/check_options.ts";
-import type { EndedWait, EventRecord, EventStep, RecordedAttempt } from "./event_record.ts";
+import type {
+  EndedWait,
+  EventRecord,
+  EventStep,
+  Intervention,
+  RecordedAttempt,
+} from "./event_record.ts";
 import { problemIdOf } from "./problem.ts";
 import type { ReleaseOptions } from "./store_core.ts";
 import { MAX_WAKE_BYTES, type Wait } from "./waits.ts";
@@ -50,8 +56,12 @@ export const BRIEF_BYTES = 600;
 /** The number of bytes of an error and a reason in the shortest form of a record. */
 const LEAST_BYTES = 100;
 
-/** Bytes of the result of a wait beside its name and its value. */
+/** Bytes of the result of a wait beside its name, its value and who has given it. */
 const WOKEN_BYTES = 64;
+
+/** The number of interventions that a record keeps, and of the bytes of each text in one. */
+const MAX_INTERVENTIONS = 5;
+const INTERVENTION_BYTES = 80;
 
 /**
  * Settles an event as done. Its payload is needed no more.
@@ -421,6 +431,7 @@ export function withAttempt(
   let room = MAX_NOTES_BYTES - partsBytes(record) - ATTEMPT_BYTES;
   if (woken) room -= wokenBytes(woken);
   if (putOff) room -= textBytes(putOff.reason) + ATTEMPT_BYTES;
+  if (record.interventions) room -= jsonBytes(record.interventions);
   const startedAt = record.lease?.startedAt ?? endedAt;
   const ended = { attempt: record.attempt, startedAt, endedAt, outcome };
   const error = thrown === undefined ? undefined : errorWithin(room, thrown);
@@ -443,6 +454,29 @@ export function withAttempt(
  */
 export function waited(record: EventRecord, result: EndedWait): EventRecord {
   return { ...record, woken: [...record.woken ?? [], result] };
+}
+
+/**
+ * Notes that somebody has done something to an event from outside. The earliest such note makes room.
+ *
+ * @param record The record.
+ * @param intervention The kind and the time, and who has done it. Its texts are cut.
+ * @returns The record.
+ */
+export function intervened(record: EventRecord, intervention: Intervention): EventRecord {
+  const { is, at, by, step } = intervention;
+  const noted: Intervention = {
+    ...{ is, at },
+    ...(by !== undefined && { by: whoOf(by) }),
+    ...(step !== undefined && { step: whoOf(step) }),
+  };
+  const earlier = record.interventions?.slice(1 - MAX_INTERVENTIONS) ?? [];
+  return { ...record, interventions: [...earlier, noted] };
+}
+
+/** Cuts the name of who has done something, so that it fits a record. */
+export function whoOf(by: string): string {
+  return cutTo(by.toWellFormed(), INTERVENTION_BYTES);
 }
 
 /**
@@ -607,7 +641,8 @@ function partsBytes({ progress = [], steps = [] }: EventRecord): number {
 
 function wokenBytes(woken: readonly EndedWait[]): number {
   return woken.reduce(
-    (sum, { name, value = "" }) => sum + textBytes(name) + textBytes(value) + WOKEN_BYTES,
+    (sum, { name, value = "", by = "" }) =>
+      sum + textBytes(name) + textBytes(value) + textBytes(by) + WOKEN_BYTES,
     0,
   );
 }

@@ -280,9 +280,15 @@ export function stateChange(
 }
 
 async function* listed(
-  { engine }: StoreCore,
+  core: StoreCore,
   { intake, prefix = "" }: StateListOptions,
 ): AsyncGenerator<ListedState> {
+  const { engine } = core;
+  // Of each intake only those that begin with it are read.
+  if (intake === undefined && prefix !== "") {
+    for await (const each of intakesOf(engine)) yield* listed(core, { intake: each, prefix });
+    return;
+  }
   const begin: CellKey = intake === undefined ? [STATE] : [STATE, intake];
   const isOrdered = intake !== undefined && prefix !== "";
   const from = isOrdered ? stateKey(intake, prefix) : undefined;
@@ -292,6 +298,27 @@ async function* listed(
       if (state) yield state;
     } else if (isOrdered) return;
   }
+}
+
+/** Finds the intakes that have states, each with one read. */
+async function* intakesOf(engine: Engine): AsyncGenerator<string> {
+  let from: CellKey | undefined;
+  while (true) {
+    const first = await firstCell(engine, from);
+    if (!first) return;
+    const intake = String(first.key[1]);
+    yield intake;
+    // The first key behind all of that intake.
+    from = [STATE, `${intake}\0`];
+  }
+}
+
+/** Reads the first cell of a state from a key on, if its own key can be read; undefined if there is none. */
+async function firstCell(engine: Engine, from: CellKey | undefined): Promise<Cell | undefined> {
+  for await (const cell of engine.list([STATE], { from, atOnce: 1 })) {
+    if (!isUnnamed(cell, [STATE])) return cell;
+  }
+  return undefined;
 }
 
 /** Reads a state that was listed; undefined if it has expired. */

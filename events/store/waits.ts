@@ -5,8 +5,10 @@
  * @module
  */
 import { Buffer } from "node:buffer";
+import { createHash } from "node:crypto";
 import { checkOptions, met, wholeNumber } from "../../core/check_options.ts";
 import type { SettlementRoom } from "./engine.ts";
+import type { EventRecord } from "./event_record.ts";
 
 /** Largest number of characters of a name. */
 const MAX_NAME_LENGTH = 256;
@@ -48,6 +50,8 @@ export interface Wake {
   readonly name: string;
   /** The value, as JSON; undefined for none. */
   readonly value?: string | undefined;
+  /** The person or the tool that wakes it; undefined for a handler or a route. */
+  readonly by?: string | undefined;
 }
 
 /**
@@ -177,4 +181,19 @@ export function checkName(
       met(name)
     }`,
   );
+}
+
+/**
+ * Makes the name of a wait that no other event has, and no later run of this one that begins anew. It has 22 letters,
+ * digits, `-` and `_`, so it fits the data of a button: Telegram takes 64 bytes.
+ *
+ * @param record The record of the event.
+ * @param purpose What the event waits for, with the name of its handler.
+ */
+export function ownName(
+  { id, keyRun }: Pick<EventRecord, "id" | "keyRun">,
+  purpose: string,
+): string {
+  const hash = createHash("sha256").update(JSON.stringify([id, keyRun ?? 0, purpose]));
+  return hash.digest("base64url").slice(0, 22);
 }

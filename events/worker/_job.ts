@@ -355,7 +355,8 @@ export class Job implements EventLog {
       isStopped: this.#stopping && !this.#limit?.isReached,
       interruption: this.#watch?.reason,
     });
-    this.#attempt?.settled(this.#settlement.outcome, this.#settlement.failure);
+    const { outcome, failure } = this.#settlement;
+    this.#attempt?.settled(outcome, failure, this.#run?.taken.length);
   }
 
   readonly report = (level: LogLevel, message: string, fields?: object): void =>

@@ -452,6 +452,7 @@ export class JobQueue implements JobListener {
   /** Notes that a handler runs past its time limit. */
   onOverdue(job: Job): void {
     this.#overdue.add(job);
+    this.#noteOverdue();
     if (this.#overdue.size < this.#concurrency) return;
     const onStuck = this.#onStuck;
     this.#onStuck = undefined;
@@ -460,7 +461,11 @@ export class JobQueue implements JobListener {
 
   /** Notes that a handler has ended that ran past its time limit. */
   onLateEnd(job: Job): void {
-    this.#overdue.delete(job);
+    if (this.#overdue.delete(job)) this.#noteOverdue();
+  }
+
+  #noteOverdue(): void {
+    this.#parts.versions.noteOverdue([...this.#overdue].map(({ id }) => id));
   }
 
   async #giveBack(job: Job): Promise<void> {
@@ -470,7 +475,7 @@ export class JobQueue implements JobListener {
 
   #end(job: Job): void {
     this.#jobs.delete(job);
-    this.#overdue.delete(job);
+    if (this.#overdue.delete(job)) this.#noteOverdue();
     if (this.#byId.get(job.id) === job) this.#byId.delete(job.id);
     const wasLeftOut = !this.#byId.has(job.id) && this.#leftOut.delete(job.id);
     if (++this.#ended % COPIED_AFTER === 0) {

@@ -1,3 +1,4 @@
+import process from "node:process";
 import { type LogSink, writeLog } from "../../core/mod.ts";
 import { CLOCK_SLACK_MS, sleep, withDeadline } from "../../core/timeouts.ts";
 import { ClosedError } from "../store/engine.ts";
@@ -31,6 +32,12 @@ const LEFT_MS = CLOCK_SLACK_MS + 1_000;
 /** Length of the note's list of events above which it says nothing about them: a cell takes up to 65,536 bytes. */
 const MAX_HANDLES_LENGTH = 30_000;
 
+/** Largest number of noted events whose handlers run past their time limits. */
+const MAX_OVERDUE = 20;
+
+/** Name of this process. */
+const NAME = nameOfProcess();
+
 /** Options of {@linkcode Versions}. */
 interface VersionsOptions {
   readonly store: EventStore;
@@ -38,6 +45,10 @@ interface VersionsOptions {
   /** Id of this process: the owner of its leases. */
   readonly owner: string;
   readonly version: string | undefined;
+  /** Time limit of its handlers. */
+  readonly timeoutMs: number;
+  /** Number of events that it handles at a time. */
+  readonly concurrency: number;
   /** Time for which an event without a handler is put off. */
   readonly waitForHandlerMs: number;
   readonly log: LogSink;
@@ -64,6 +75,8 @@ export class Versions {
   #notedAt = -Infinity;
   #noting: Promise<void> | undefined;
   #isEnded = false;
+  /** Events whose handlers run past their time limits. */
+  #overdue: readonly string[] = [];
   #others: Promise<readonly Note[]> | undefined;
   /** Time at which these were asked for, by the monotonic clock. */
   #askedAt = -Infinity;
@@ -83,6 +96,13 @@ export class Versions {
     const own = identityOf(this.#own);
     if (others.every((note) => !("isUnreadable" in note) && identityOf(note) === own)) return;
     await sleep(CACHED_MS);
+  }
+
+  /** Has the events noted whose handlers run past their time limits, by the next look at the clock. */
+  noteOverdue(ids: readonly string[]): void {
+    if (ids.length === 0 && this.#overdue.length === 0) return;
+    this.#overdue = ids.slice(0, MAX_OVERDUE);
+    this.#notedAt = -Infinity;
   }
 
   /** Notes this process again, if that is due. */
@@ -167,16 +187,20 @@ export class Versions {
   }
 
   async #note(): Promise<void> {
-    const { store, owner: id, log } = this.#options;
+    const { store, owner: id, log, timeoutMs, concurrency: places } = this.#options;
     const { version, handles } = this.#own;
+    const overdue = this.#overdue;
     const isShort = JSON.stringify(handles).length <= MAX_HANDLES_LENGTH;
     const times = { startedAt: this.#startedAt, seenAt: Date.now() };
     const noted: readonly HandledEvents[] | null = isShort ? handles : null;
     try {
       const note: ProcessNote = {
-        id,
+        ...{ id, name: NAME },
         ...(version !== undefined && { version }),
+        places,
+        ...(overdue.length > 0 && { overdue }),
         ...times,
+        timeoutMs,
         handles: noted,
       };
       await withDeadline(store.noteProcess(note), CALL_MS);
@@ -205,4 +229,15 @@ function mayHandle(
   if ("isUnreadable" in note) return true;
   if (note.handles !== null) return hasHandlerFor(note.handles, record);
   return own.handles !== null || note.version !== own.version;
+}
+
+/** Names this process by its number, and by its machine if it may read that. */
+function nameOfProcess(): string {
+  const number = String(process.pid);
+  try {
+    const { state } = Deno.permissions.querySync({ name: "sys", kind: "hostname" });
+    return state === "granted" ? `${Deno.hostname()}:${number}` : number;
+  } catch {
+    return number;
+  }
 }

@@ -17,6 +17,7 @@ import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { type Answered, type AnswerResult, questionCell, waitNameOf } from "../store/questions.ts";
 import {
   DEFAULT_TIMEOUT_MS,
+  ownName,
   type Wait,
   waitOf,
   type Wake,
@@ -43,14 +44,7 @@ import { PLAN } from "./handler_plans.ts";
 import { type Answer, type AskOptions, checkQuestion } from "./questions.ts";
 import type { RateRoom } from "./rate_limit.ts";
 import type { RetryPolicy } from "./retry_policy.ts";
-import {
-  checkSleep,
-  checkStep,
-  NotDoneError,
-  ownName,
-  type StepContext,
-  type StepOptions,
-} from "./step.ts";
+import { checkSleep, checkStep, NotDoneError, type StepContext, type StepOptions } from "./step.ts";
 import { checkLater, checkTake, type LaterOptions, type Take, type TakeOptions } from "./take.ts";
 import { HandlerStates } from "./state.ts";
 import type { TimeLimit } from "./time_limit.ts";

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import {
   checkBoolean,
   checkFunction,
@@ -10,7 +9,7 @@ import {
   wholeNumber,
 } from "../../core/check_options.ts";
 import type { Take } from "./take.ts";
-import type { CommitEffects, Emit, EventRecord, HandlerState, StateOptions } from "../store/mod.ts";
+import type { CommitEffects, Emit, HandlerState, StateOptions } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { checkName, MAX_TIMEOUT_MS } from "../store/waits.ts";
 
@@ -250,16 +249,4 @@ export function checkSleep(name: unknown, ms: unknown): asserts name is string {
 /** Checks the name of a step, or of what is done like one. */
 export function checkStepName(doing: string, name: unknown): asserts name is string {
   checkName(doing, name, MAX_NAME_LENGTH);
-}
-
-/**
- * Makes the name of a wait that no other event has, and no later run of this one that begins anew. It has 22 letters,
- * digits, `-` and `_`, so it fits the data of a button: Telegram takes 64 bytes.
- *
- * @param record The record of the event.
- * @param purpose What the event waits for, with the name of its handler.
- */
-export function ownName({ id, keyRun }: EventRecord, purpose: string): string {
-  const hash = createHash("sha256").update(JSON.stringify([id, keyRun ?? 0, purpose]));
-  return hash.digest("base64url").slice(0, 22);
 }

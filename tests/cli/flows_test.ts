@@ -187,12 +187,13 @@ testCli("events schedules tells up to when slots are made", async ({ cli, store 
   const now = Date.parse("2026-11-23T10:00:00Z");
   await notes.write("digest", { plan: "0 7 * * 1-5 UTC", at: now }, null);
   const making = { owner: "o", until: now, since: now + 1_000, firstTriedAt: now };
-  await notes.write("hourly", { plan: "0 * * * * UTC", at: now, making }, null);
+  const paused = { at: now + 2_000, by: "Ada" };
+  await notes.write("hourly", { plan: "0 * * * * UTC", at: now, making, paused }, null);
   await notes.write("newer", {}, null);
   const { code, out } = await cli("schedules");
   assertEquals([code, out], [0, [
     "digest  made up to 2026-11-23T10:00:00.000Z  0 7 * * 1-5 UTC",
-    "hourly  made up to 2026-11-23T10:00:00.000Z  0 * * * * UTC  being made since 2026-11-23T10:00:01.000Z",
+    "hourly  made up to 2026-11-23T10:00:00.000Z  0 * * * * UTC  being made since 2026-11-23T10:00:01.000Z  paused since 2026-11-23T10:00:02.000Z",
     "newer  unreadable",
   ]]);
   const json = (await cli("schedules", "--json")).out.map((line) => JSON.parse(line));

@@ -1,7 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
-import type { Activity, Period } from "../../console/_activity.ts";
+import type { Activity, Period } from "../../watch/activity.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
+import type { AttemptOutcome } from "../../telemetry/telemetry.ts";
 import { type DataUnderTest, openData, recordKeys, until, written } from "./_data.ts";
 import { setValue } from "../events/store/kv/_values.ts";
 import { WallClock } from "../_wall_clock.ts";
@@ -21,7 +22,7 @@ const RECEIVED = {
 /** Tells a telemetry of an event that was received a while ago, and of its end. */
 function settle(
   telemetry: Telemetry,
-  outcome: "handled" | "retried" | "dead" | "lost",
+  outcome: AttemptOutcome,
   ms = 0,
   event: object = {},
 ): void {
@@ -29,6 +30,12 @@ function settle(
   const record = { id: "a", platform: "forge", intake: "github", type: "push", attempt: 1 };
   telemetry.attempt({ ...record, receivedAt, ...event }).settled(outcome);
 }
+
+/** Numbers of a type without any. */
+const NONE = {
+  ...{ received: 0, handled: 0, failed: 0, emitted: 0, ignored: 0, dead: 0, cancelled: 0 },
+  ...{ parked: 0, putOff: 0, attempts: 0 },
+};
 
 /** Reads the activity. */
 function activityOf({ data }: DataUnderTest, period: Period = "hour"): Promise<Activity> {
@@ -64,14 +71,90 @@ Deno.test("the overview shows what was counted in this minute", async () => {
   const activity = await activityOf(sut);
   assertEquals(activity.slots.length, 60);
   const [last] = activity.slots.slice(-1);
-  assertEquals(last, { at: START, received: 1, refused: 1, handled: 5, failed: 4 });
-  assertEquals(sums(activity), [1, 1, 5, 4]);
-  assertEquals(activity.refusedBy, [{ code: "AUTH_001", count: 1 }]);
-  assertEquals(activity.types, [
-    { source: "github", type: "push", received: 1, handled: 5, failed: 4 },
-  ]);
+  const numbers = { ...NONE, received: 1, handled: 5, failed: 2, dead: 3, attempts: 7 };
+  assertEquals(last, { at: START, refused: 1, ...numbers });
+  assertEquals(sums(activity), [1, 1, 5, 2]);
+  assertEquals(activity.refusedBy, [{ source: "forge", code: "AUTH_001", count: 1 }]);
+  assertEquals(activity.types, [{ source: "github", type: "push", ...numbers }]);
+  assertEquals(activity.total, numbers);
   const { p50, p99 } = activity.latency!;
   assert(Math.abs(p50 / 100 - 1) <= 0.1 && Math.abs(p99 / 8_000 - 1) <= 0.1, `${p50} ${p99}`);
+});
+
+Deno.test("an attempt counts once, and each of its events", async () => {
+  using _time = new FakeTime(START + 3_000);
+  await using sut = await openData();
+  const { telemetry } = sut.data;
+  const cases: readonly (readonly [AttemptOutcome, Partial<typeof NONE>])[] = [
+    ["handled", { handled: 3, attempts: 1 }],
+    ["retried", { failed: 1, attempts: 1 }],
+    ["dead", { dead: 3, failed: 1, attempts: 1 }],
+    ["ignored", { ignored: 3 }],
+    ["cancelled", { cancelled: 3 }],
+    ["parked", { parked: 1 }],
+    ["put_off", { putOff: 1 }],
+    ...(["returned", "interrupted", "lost"] as const).map((each) => [each, {}] as const),
+  ];
+  for (const [outcome, numbers] of cases) {
+    settle(telemetry, outcome, 0, { type: outcome, batch: { events: 3 } });
+    const { types } = await activityOf(sut);
+    const { source: _, type: __, ...found } = types.find(({ type }) => type === outcome) ??
+      { source: "", type: "", ...NONE };
+    assertEquals(found, { ...NONE, ...numbers }, outcome);
+  }
+  // Two newer events have joined the batch of three since it began.
+  telemetry.attempt({ id: "a", platform: "forge", type: "joined", attempt: 1, receivedAt: 0 })
+    .settled("handled", undefined, 2);
+  telemetry.countStep({ is: "emitted", source: "jobs", type: "digest" });
+  telemetry.countStep({ is: "slots", schedule: "nightly", outcome: "made_up", count: 2 });
+  telemetry.countStep({ is: "slots", schedule: "nightly", outcome: "left_out", count: 4 });
+  const { types } = await activityOf(sut);
+  const numbersOf = (name: string) => types.find(({ type }) => type === name);
+  assertEquals(numbersOf("joined")?.handled, 3);
+  assertEquals([numbersOf("digest")?.emitted, numbersOf("nightly")?.emitted], [1, 2]);
+});
+
+Deno.test("the running minute of several instances adds up the same on the pages of each", async () => {
+  using time = new FakeTime(START + 3_000);
+  await using a = await openData();
+  await using b = await openData(a.kv);
+  for (const { data } of [a, b]) data.telemetry.watchOldestDue(() => Promise.resolve(null));
+  await written();
+  /** Counts at both for a while, looking at one or both, and then lets it be. */
+  const count = async (...looking: readonly DataUnderTest[]) => {
+    for (let i = 0; i < 16; i++) {
+      for (const { data } of [a, b]) data.telemetry.countDelivery(RECEIVED);
+      for (const { data } of looking) await data.overview("hour");
+      await time.tickAsync(1_000);
+      await written();
+    }
+  };
+  await count(a, b);
+  for (let i = 0; i < 5; i++) {
+    for (const sut of [a, b]) await activityOf(sut);
+    await time.tickAsync(1_000);
+    await written();
+  }
+  assert(Date.now() < START + MINUTE);
+  assertEquals(sums(await activityOf(a))[0], 32);
+  assertEquals(sums(await activityOf(b))[0], 32);
+});
+
+Deno.test("an instance whose numbers nobody looks at writes once a minute", async () => {
+  using time = new FakeTime(START + 3_000);
+  await using a = await openData();
+  await using b = await openData(a.kv);
+  for (const { data } of [a, b]) data.telemetry.watchOldestDue(() => Promise.resolve(null));
+  await written();
+  const [key] = (await recordKeys(a.kv, "minute")).slice(-1);
+  const version = async () => (await a.kv.get(key!)).versionstamp;
+  const before = await version();
+  for (let i = 0; i < 40; i++) {
+    for (const { data } of [a, b]) data.telemetry.countDelivery(RECEIVED);
+    await time.tickAsync(1_000);
+    await written();
+  }
+  assertEquals(await version(), before);
 });
 
 Deno.test("the times from receipt to handled leave planned waits out, as the metric does", async () => {
@@ -243,14 +326,16 @@ Deno.test("records of another version, and damaged ones, are skipped", async () 
   await using a = await openData();
   const { kv } = a;
   const minute = START / MINUTE;
-  const types = [["github:push", [1, 0, 0]]];
-  const good = { v: 1, at: START, worker: false, codes: [], types, buckets: [] };
+  const nothing = Array(9).fill(0);
+  const types = [["github:push", [1, ...nothing]]];
+  const good = { v: 2, at: START, worker: false, codes: [], types, buckets: [] };
   const bad = [
     null,
     "x",
-    { ...good, v: 2 },
-    ...[[1], [1, -1, 0], [1, NaN, 0], 1].map((numbers) => ({ ...good, types: [["a:b", numbers]] })),
-    { ...good, types: Array(1_000).fill(["a:b", [1, 1, 1]]) },
+    { ...good, v: 1 },
+    ...[[1], [-1, ...nothing], [NaN, ...nothing], 1]
+      .map((numbers) => ({ ...good, types: [["a:b", numbers]] })),
+    { ...good, types: Array(1_000).fill(["a:b", [1, ...nothing]]) },
     { ...good, buckets: [[1e9, [1]]] },
     { ...good, codes: {} },
     { ...good, at: "now" },
@@ -285,13 +370,7 @@ Deno.test("names of types cannot make records large, or do harm", async () => {
   for (const { source, type } of activity.types) {
     assert(!/\p{Cc}|\p{Cf}/u.test(source + type) && source.length + type.length <= 200);
   }
-  assertEquals(activity.types[0], {
-    source: "",
-    type: "other",
-    received: 160,
-    handled: 0,
-    failed: 0,
-  });
+  assertEquals(activity.types[0], { source: "", type: "other", ...NONE, received: 160 });
 });
 
 Deno.test("the types that are not shown are counted, and added up", async () => {
@@ -303,7 +382,7 @@ Deno.test("the types that are not shown are counted, and added up", async () => 
   }
   const { types, moreTypes } = await activityOf(sut);
   assertEquals([types.length, types.at(-1)?.type], [20, "type-3"]);
-  assertEquals(moreTypes, { count: 3, received: 6, handled: 0, failed: 0 });
+  assertEquals(moreTypes, { count: 3, ...NONE, received: 6 });
 });
 
 Deno.test("a worker is known to other instances as soon as it has started, and counts until it stops", async () => {

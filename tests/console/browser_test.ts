@@ -7,6 +7,7 @@ import type { EventStore } from "../../events/mod.ts";
 import { findChromium, startBrowser } from "../../dev/harness/browser.ts";
 import { defineApp, github } from "../../mod.ts";
 import { forgeDelivery, TEST_SECRETS } from "../../testing/mod.ts";
+import { WallClock } from "../_wall_clock.ts";
 import { OPERATOR, VIEWER } from "./_board.ts";
 
 /**
@@ -34,8 +35,8 @@ interface World {
   enter(path: string, options?: BrowserContextOptions): Promise<Page>;
   /** Logs in, and waits for the page behind the login. */
   login(page: Page, token?: string): Promise<void>;
-  /** Forgets what Chromium has reported of a response that was meant. */
-  forget(status: number): void;
+  /** Forgets what Chromium has reported of a response that was meant, by its status or the name of the error. */
+  forget(status: number | string): void;
   /** Holds the handlers up until the function that it returns is called. */
   hold(): () => void;
 }
@@ -47,7 +48,10 @@ async function withWorld(run: (world: World) => Promise<void>): Promise<void> {
     platform: github({ groupBy: ({ payload }) => (payload as { key?: string }).key }),
     worker: { retry: { maxAttempts: 1 } },
   });
-  bot.onAny(async () => {
+  bot.schedule("digest", "0 7 * * *", () => {});
+  bot.onAny(async ({ type }, { ask, step }) => {
+    if (type === "release") return void await ask("approval", () => {});
+    if (type === "deployment") await step("look", () => 1);
     await world.held;
     if (!world.works) throw new Error(`no luck ${HOSTILE}`);
   });
@@ -96,7 +100,8 @@ async function withWorld(run: (world: World) => Promise<void>): Promise<void> {
       return page;
     },
     forget(status) {
-      const isMeant = (flaw: string) => flaw.includes(`status of ${status}`);
+      const text = typeof status === "number" ? `status of ${status}` : status;
+      const isMeant = (flaw: string) => flaw.includes(text);
       flaws.splice(0, Infinity, ...flaws.filter((flaw) => !isMeant(flaw)));
     },
     hold() {
@@ -436,7 +441,17 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
     action: "opened",
     issue: { id: 1, labels: [{ name: "bug" }] },
   });
+  const deployed = await world.send("deployment");
+  const released = await world.send("release");
+  const { store } = world;
+  await (await store.state(`chat/${HOSTILE}`)).set({ step: HOSTILE });
+  const step = "onAny/look";
   const paths = [
+    ...[
+      ...["running", "parked", `wake?id=${released}`, "schedules", "states"],
+      `state?${new URLSearchParams({ key: `chat/${HOSTILE}` })}`,
+      ...[`delivery?id=${deployed}`, `repeat?${new URLSearchParams({ id: deployed, step })}`],
+    ],
     ...[
       "",
       "deliveries",
@@ -478,6 +493,38 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
     }
   }
   world.forget(404);
+});
+
+browse("a handler that hangs is cancelled with two clicks from the first page", async (world) => {
+  const end = world.hold();
+  const id = await world.send("push");
+  const page = await world.enter("");
+  await follow(page, "nav >> text=Running", /\/running$/);
+  await page.waitForSelector("text=Cancel event");
+  await follow(page, "text=Cancel event", /\/delivery\?/);
+  assertMatch(await textOf(page), /Cancelled\s*\S+.*, by operator/s);
+  end();
+  await page.waitForSelector(".head .state.dead");
+  assertEquals((await world.store.get(id))!.outcome, "cancelled");
+});
+
+browse("an approval that nobody gave is given with three clicks", async (world) => {
+  const id = await world.send("release");
+  while ((await world.store.get(id))!.state !== "parked") {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  const page = await world.enter("");
+  await follow(page, "nav >> text=Waiting for an answer", /\/parked$/);
+  await follow(page, "text=Answer…", /\/wake\?/);
+  await page.fill("textarea", "yes");
+  await follow(page, "main button", /\/wake$/);
+  world.forget(400);
+  assertStringIncludes(await textOf(page), 'A text needs quotes: "go"');
+  assertEquals(await page.inputValue("textarea"), "yes");
+  await page.fill("textarea", '"yes"');
+  await follow(page, "main button", /\/delivery\?/);
+  await page.waitForSelector(".head .state.done");
+  assertMatch(await textOf(page), /Answered.*by operator.*"yes"/s);
 });
 
 browse(
@@ -551,6 +598,84 @@ browse(
     });
     await page.waitForSelector("output >> text=1 received, 0 refused");
     assertEquals(await page.evaluate("document.activeElement.tagName"), "SUMMARY");
+  },
+);
+
+browse(
+  "a bar of a chart has a marker, which goes with the pointer, and leads to its deliveries",
+  async (world) => {
+    await world.send("push");
+    const page = await world.enter("");
+    await page.waitForSelector(".values tbody [data-at]", { state: "attached" });
+    const x = await page.evaluate<number>(MIDDLE_OF_EVENT);
+    await page.hover(".plot svg", { position: { x, y: 5 } });
+    await page.waitForSelector("output >> text=1 received, 0 refused");
+    const marks = () => page.locator("path.mark[d]").count();
+    assertEquals(await marks(), 1);
+    // It stays when the page refreshes, and goes with the pointer.
+    await page.waitForTimeout(2_500);
+    assertEquals(await marks(), 1);
+    await page.hover("h1");
+    assertEquals([await marks(), await page.locator("output").first().textContent()], [0, ""]);
+    const slot = await page.getAttribute(".values tbody [data-at]", "data-at");
+    const from = Number(slot) * 60_000;
+    const here = new RegExp(`deliveries\\?from=${from}&before=${from + 60_000}$`);
+    await page.hover(".plot svg", { position: { x, y: 5 } });
+    await page.mouse.down();
+    await Promise.all([page.waitForURL(here), page.mouse.up()]);
+    await rows(page, 1);
+    await page.goBack();
+    await page.click(".values summary");
+    await follow(page, ".values tbody [data-at] a", here);
+  },
+);
+
+browse("a page that is not reached says since when, and is dimmed until it is", async (world) => {
+  const page = await world.enter("");
+  await page.waitForSelector(".plot svg");
+  await page.context().setOffline(true);
+  await page.waitForSelector("#lost >> text=/^Not reached since .+ What is shown is of that time/");
+  await page.waitForSelector("[data-live].stale");
+  await page.context().setOffline(false);
+  await page.waitForSelector("#lost", { state: "detached" });
+  await page.waitForSelector("[data-live]:not(.stale)");
+  world.forget("ERR_INTERNET_DISCONNECTED");
+});
+
+browse(
+  "a handler that hangs is cancelled in two clicks, and a changed secret is found in one",
+  async (world) => {
+    using clock = new WallClock();
+    const release = world.hold();
+    const ids: string[] = [];
+    for (let i = 0; i < 11; i++) ids.push(await world.send("push"));
+    clock.advance(65_000);
+    const page = await world.enter("");
+    const cancel = `ul.wrong a[href="act?kind=cancel&id=${encodeURIComponent(ids[0]!)}"]`;
+    await page.waitForSelector(cancel);
+    assertStringIncludes(await textOf(page), "All 10 places of the process");
+    await follow(page, cancel, /act\?kind=cancel&id=/);
+    await follow(page, "main form button", /delivery\?id=/);
+    release();
+    await page.waitForSelector(".head .state.dead");
+    const wrong = { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` };
+    for (let i = 0; i < 3; i++) {
+      const response = await fetch(`${world.url}/webhook`, {
+        method: "POST",
+        headers: wrong,
+        body: "{}",
+      });
+      assertEquals(await response.json(), { error: "Invalid signature" });
+    }
+    clock.advance(65_000);
+    await page.goto(`${world.url}/console/`);
+    await page.waitForSelector("text=3 deliveries to the platform github were refused since");
+    await follow(page, "text=What was refused, and what to do", /refusals$/);
+    for (
+      const text of ["the signature does not match", "Set the same secret", "GITHUB_WEBHOOK_SECRET"]
+    ) {
+      assertStringIncludes(await textOf(page), text);
+    }
   },
 );
 
@@ -671,7 +796,7 @@ browse("pointing at a chart moves nothing", async (world) => {
     for (const chart of await page.locator(".plot svg").all()) {
       await chart.hover({ position: { x: 40, y: 5 } });
     }
-    await page.waitForSelector("output >> text=0 handled, 0 failed");
+    await page.waitForSelector("output >> text=0 succeeded, 0 failed");
     assertEquals(await height(), before, `${width}`);
     const isWide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
     assert(!isWide, `wider than ${width}`);

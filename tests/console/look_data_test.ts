@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import type { Period } from "../../console/_activity.ts";
+import type { Period } from "../../watch/activity.ts";
 import type { DeliveryPage } from "../../console/_search.ts";
 import type { EventState } from "../../events/mod.ts";
 import { encodeValue } from "../../events/store/kv/value_codec.ts";
@@ -83,6 +83,44 @@ Deno.test("a long count of done events does not hold up the count of others", as
   clock.advance(2_000);
   await sut.store.accept(delivery("a"));
   await countsOneQueued(sut);
+});
+
+Deno.test("a count of more done events than are counted is a few seconds old, and costs one read", async () => {
+  await using sut = await openData();
+  const { store } = sut;
+  using clock = new MonotonicClock();
+  await store.accept(delivery("a"));
+  await store.complete(await claimOne(store));
+  const record = (await store.get("a"))!;
+  const list = store.list.bind(store);
+  let reads = 0;
+  /** Has very many done events. */
+  const many = async function* () {
+    for (let i = 0; i < 11_000; i++) {
+      reads++;
+      yield record;
+    }
+  };
+  const listMany = (options: Parameters<typeof list>[0]) =>
+    options?.state === "done" ? Object.assign(many(), { cursor: "x" }) : list(options!);
+  Object.assign(store, { list: listMany });
+  const first = await counted(sut);
+  assertEquals(first.counts.done, { count: 10_000, isMore: true });
+  assertEquals(reads, 10_001);
+  for (let i = 0; i < 20; i++) {
+    clock.advance(2_000);
+    await store.accept(delivery(`b${i}`));
+    await counted(sut);
+  }
+  await until(async () => (await counted(sut)).doneCountedAt! > first.doneCountedAt!);
+  assertEquals(reads, 10_001);
+  // It is counted anew when the oldest of them is gone, and from time to time.
+  Object.assign(store, { list });
+  await store.purge({ ids: ["a"] });
+  await until(async () => {
+    clock.advance(2_000);
+    return (await counted(sut)).counts.done.count === 0;
+  });
 });
 
 Deno.test("what is counted first is shown while those that are done are counted", async () => {

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { ActCount } from "../../console/_act_steps.ts";
 import type { Act } from "../../console/_act_record.ts";
-import type { Activity } from "../../console/_activity.ts";
+import type { Activity } from "../../watch/activity.ts";
 import type { ConsoleData, Overview } from "../../console/_console_data.ts";
 import { ASSETS } from "../../console/_http.ts";
 import { askedAtOf, MAX_LENGTHS, newActId } from "../../console/_query.ts";
@@ -97,24 +97,28 @@ Deno.test("pages link beside themselves only, so that a prefix does not matter",
   }
 });
 
+/** Numbers that are 0. */
+const ZEROS = { emitted: 0, ignored: 0, dead: 0, cancelled: 0, parked: 0, putOff: 0 };
+
 /** Activity of a whole day, in each quarter of an hour. */
 const DAY: Activity = {
   slotMs: 900_000,
   slots: Array.from({ length: 96 }, (_, i) => ({
     ...{ at: 1_800_000_000_000 + i * 900_000, received: 1_000 + i, refused: 10 + i },
-    ...{ handled: i === 95 ? 0 : 2_000 + i, failed: 100 + i },
+    ...{ ...ZEROS, handled: 2_000 + i, failed: 100 + i, attempts: i === 95 ? 195 : 2_100 + 2 * i },
   })),
   refusedBy: [],
   types: Array.from({ length: 20 }, (_, i) => ({
     ...{ source: "github", type: `pull_request_review_${i}` },
-    ...{ received: 9_000, handled: 8_000, failed: 1_000 },
+    ...{ ...ZEROS, received: 9_000, handled: 8_000, failed: 1_000, attempts: 9_000 },
   })),
+  total: { ...ZEROS, received: 180_000, handled: 160_000, failed: 20_000, attempts: 180_000 },
   latency: null,
 };
 
 const OVERVIEW: Overview = {
-  ...{ counts: null, countedAt: null, doneCountedAt: null, oldestDueAt: null },
-  ...{ workers: 1, activity: DAY },
+  ...{ counts: null, waiting: null, countedAt: null, doneCountedAt: null, oldestDueAt: null },
+  ...{ workers: 1, activity: DAY, health: null },
 };
 
 Deno.test("the first page, with its style and script, takes under 40 KB on a busy day", async () => {
@@ -127,7 +131,7 @@ Deno.test("the first page, with its style and script, takes under 40 KB on a bus
 
 Deno.test("the charts have a table with their values, without the times at which nothing was", async () => {
   const slots = DAY.slots.map((slot, i) =>
-    i === 3 ? { ...slot, received: 0, refused: 0, handled: 0, failed: 0 } : slot
+    i === 3 ? { ...slot, received: 0, refused: 0, attempts: 0, failed: 0 } : slot
   );
   const activity = { ...DAY, slots };
   const overview = () => Promise.resolve({ ...OVERVIEW, activity });
@@ -141,13 +145,13 @@ Deno.test("the charts have a table with their values, without the times at which
 });
 
 Deno.test("the first page says how many types it does not show", async () => {
-  const numbers = { received: 7, handled: 5, failed: 0 };
+  const numbers = { ...ZEROS, received: 7, handled: 5, failed: 0, attempts: 5 };
   const types = [...DAY.types, { source: "", type: "other", ...numbers }];
   const activity = { ...DAY, types, moreTypes: { count: 3, ...numbers } };
   const overview = () => Promise.resolve({ ...OVERVIEW, activity });
   await using board = await openBoard({ data: { overview } });
   const html = await page(board, "/");
-  assertMatch(html, /3 more types<\/td><td class="num">7<\/td><td class="num">5<\/td>/);
+  assertMatch(html, /3 more types<\/td><td>7<td>5<td>/);
   assert(html.includes(">other</td>") && !html.includes("type=other"));
 });
 

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { EventStore } from "../../events/mod.ts";
 import { testPostgres } from "../events/store/postgres/_stores.ts";
-import { delivery, openBoard, storeDead, storeDone, VIEWER } from "./_board.ts";
+import { claim, delivery, openBoard, storeDead, storeDone, VIEWER } from "./_board.ts";
 
 testPostgres("the console shows what is in a Postgres database, and changes it", async (sut) => {
   const store = sut.store as unknown as EventStore;
@@ -21,6 +21,15 @@ testPostgres("the console shows what is in a Postgres database, and changes it",
   assertEquals((await board.act({ kind: "replay", id: dead })).status, 303);
   assertEquals((await store.get(dead))!.state, "queued");
   assertStringIncludes(await page("/acts"), dead);
+  assertStringIncludes(await page("/running"), "Nothing runs");
+  await claim(store);
+  assertStringIncludes(await page("/running"), "issues.opened");
+  await store.park(await claim(store), { name: "approval", timeoutMs: 60_000 });
+  assertStringIncludes(await page("/parked"), "approval");
+  await (await store.state("chat/1")).set(1);
+  assertStringIncludes(await page("/states?prefix=chat"), "chat/1");
+  await store.scheduleNotes.write("digest", { plan: "0 7 * * * UTC", at: Date.now() }, null);
+  assertStringIncludes(await page("/schedules"), "0 7 * * * UTC");
   assertEquals((await board.act({ kind: "purge", id: done })).status, 303);
   assertEquals(await store.get(done), null);
 });

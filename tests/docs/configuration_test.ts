@@ -152,9 +152,11 @@ testWith(["read"], `${DOCUMENT} names the platform that reads each variable`, as
   assertEquals(platforms.standard({ name: "name" }).variables, ["NAME_WEBHOOK_SECRET"]);
 });
 
-testWith(["read"], `${DOCUMENT} lists the permissions of the apps`, async () => {
+testWith(["read"], "deploy/README.md lists the permissions of the apps", async () => {
   const { forge, messenger } = config.permissions;
-  const table = new Map(rows(await section("## Permissions")).map(([name, , ...of]) => [name, of]));
+  const table = new Map(
+    rows(await section("## Permissions", "deploy/README.md")).map(([name, , ...of]) => [name, of]),
+  );
   assertEquals([...table.keys()], Object.keys(forge).map((kind) => `\`${kind}\``));
   for (const kind of ["net", "read", "write"] as const) {
     assertEquals(table.get(`\`${kind}\``)?.map(codes), [forge[kind], messenger[kind]]);

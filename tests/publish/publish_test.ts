@@ -34,6 +34,8 @@ testWith(
         "/dev/bench/results.svg",
         "/examples/grafana/edge_base.json",
         "/examples/prometheus/alerts.yml",
+        "/llms-full.txt",
+        "/llms.txt",
       ]);
       return Promise.resolve();
     }, QUICKLY);

@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { createBaseApp } from "../../app/base_app.ts";
 import type { CountedDelivery } from "../../telemetry/telemetry.ts";
 import type { IntakeStore } from "../../webhook/intake.ts";
@@ -54,7 +54,9 @@ Deno.test("an intake without telemetry keeps no trace, whatever the sender says"
 Deno.test("an intake counts users who are not allowed, as rejected or ignored", async () => {
   const [rejected, ignored] = [await counted({}), await counted({ unauthorized: "ignore" })];
   const of = { platform: "messenger", intake: "messenger" };
-  assertEquals(rejected, [{ ...of, outcome: "rejected", code: "AUTH_001" }]);
+  const [{ request, ...counts }] = rejected as [CountedDelivery];
+  assertEquals(counts, { ...of, outcome: "rejected", code: "AUTH_001" });
+  assert(request!().headers.has("Content-Type"));
   assertEquals(ignored, [{ ...of, outcome: "ignored" }]);
 });
 

@@ -5,13 +5,13 @@
  */
 import { type Check, isCount, isText, isTime, listOf, shape } from "../core/shape.ts";
 
-/** Most types of events in a record. A record of so many takes about 15 KB. */
+/** Most types of events in a record. A record of so many takes about 16 KB. */
 export const MAX_TYPES = 40;
 
 /** Most types of events in a sum of records. */
 const MAX_SUMMED_TYPES = 500;
 
-/** Most error codes. This package has some 25. */
+/** Most error codes of platforms. This package has some 25 codes. */
 const MAX_CODES = 50;
 
 /** Longest name: a user's platform may read it from a payload. */
@@ -61,22 +61,31 @@ class Counts {
   }
 }
 
-/** Numbers of a type of event. */
-export interface TypeNumbers {
-  /** Number of deliveries stored. */
-  readonly received: number;
-  /** Number of events handled. */
-  readonly handled: number;
-  /** Number of attempts that failed. */
-  readonly failed: number;
-}
+/**
+ * Numbers of a type of event, in the order in which records have them. Those of attempts count attempts: one for a batch.
+ * The others count events.
+ */
+const NUMBERS = [
+  ...["received", "handled", "failed", "emitted", "ignored", "dead", "cancelled"] as const,
+  ...["parked", "putOff", "attempts"] as const,
+];
+
+/**
+ * Numbers of a type of event:
+ *
+ * - `received`: deliveries that were stored, and `emitted`: events that handlers have emitted, and slots of schedules.
+ * - `handled`, `ignored`, `dead` and `cancelled`: events that have ended so.
+ * - `attempts`: attempts that were handled or failed, and `failed`: those that failed.
+ * - `parked` and `putOff`: attempts after which the event waits, without having failed.
+ */
+export type TypeNumbers = Readonly<Record<typeof NUMBERS[number], number>>;
 
 /** Counts of a span of time. */
 export class Tally {
   /** Numbers by source and type of event: {@linkcode TypeNumbers} as a list. */
   readonly types: Counts;
-  /** Numbers of refused deliveries by error code. */
-  readonly codes = new Counts(MAX_CODES);
+  /** Numbers of refused deliveries by platform and error code. */
+  readonly codes = new Counts(MAX_CODES, `:${OTHER}`);
   /** Numbers of handled events by bucket of the time since their receipt. */
   readonly buckets = new Counts(BUCKETS);
 
@@ -85,19 +94,14 @@ export class Tally {
     this.types = new Counts(maxTypes, `:${OTHER}`);
   }
 
-  /** Counts what has happened to a type of event. A source has no colon: ids have one behind it. */
-  count(
-    source: string,
-    type: string,
-    { received = 0, handled = 0, failed = 0 }: Partial<TypeNumbers>,
-  ) {
-    const name = `${source.slice(0, MAX_NAME_LENGTH)}:${type.slice(0, MAX_NAME_LENGTH)}`;
-    this.types.add(name, [received, handled, failed]);
+  /** Counts what has happened to a type of event. */
+  count(source: string, type: string, numbers: Partial<TypeNumbers>) {
+    this.types.add(nameOf(source, type), NUMBERS.map((name) => numbers[name] ?? 0));
   }
 
-  /** Counts a refusal. */
-  refuse(code: string): void {
-    this.codes.add(code.slice(0, MAX_NAME_LENGTH), [1]);
+  /** Counts a refusal by a platform. */
+  refuse(source: string, code: string): void {
+    this.codes.add(nameOf(source, code), [1]);
   }
 
   /** Counts a time from receipt to handled, without planned waits, in milliseconds. */
@@ -132,14 +136,25 @@ export class Tally {
 
 /** Adds up the numbers of types. */
 export function totalOf(types: Rows): TypeNumbers {
-  const total = [0, 0, 0];
+  const total = NUMBERS.map(() => 0);
   for (const [, numbers] of types) numbers.forEach((each, i) => total[i]! += each);
   return numbersOf(total);
 }
 
 /** Names the numbers of a type. */
-export function numbersOf([received = 0, handled = 0, failed = 0]: readonly number[]): TypeNumbers {
-  return { received, handled, failed };
+export function numbersOf(numbers: readonly number[]): TypeNumbers {
+  return Object.fromEntries(NUMBERS.map((name, i) => [name, numbers[i] ?? 0])) as TypeNumbers;
+}
+
+/** Makes the name under which something of a source is counted. A source has no colon: ids have one behind it. */
+function nameOf(source: string, name: string): string {
+  return `${source.slice(0, MAX_NAME_LENGTH)}:${name.slice(0, MAX_NAME_LENGTH)}`;
+}
+
+/** Splits such a name. */
+export function partsOf(name: string): readonly [source: string, name: string] {
+  const [source = "", ...rest] = name.split(":");
+  return [source, rest.join(":")];
 }
 
 /** Names with their numbers. */
@@ -148,7 +163,7 @@ type Rows = Iterable<readonly [string, readonly number[]]>;
 /** Kept counts of a process in a span of time. */
 interface TallyRecord extends Readonly<Record<"types" | "codes" | "buckets", Rows>> {
   /** Version of this layout. */
-  readonly v: 1;
+  readonly v: 2;
   /** Time at which it was written, milliseconds since the epoch. */
   readonly at: number;
   /** True if the process ran a worker then. */
@@ -156,10 +171,10 @@ interface TallyRecord extends Readonly<Record<"types" | "codes" | "buckets", Row
 }
 
 const isTallyShape = shape({
-  v: (value) => value === 1,
+  v: (value) => value === 2,
   at: isTime,
   worker: (value) => typeof value === "boolean",
-  types: rows(MAX_TYPES, 3),
+  types: rows(MAX_TYPES, NUMBERS.length),
   codes: rows(MAX_CODES, 1),
   buckets: rows(BUCKETS, 1),
 });
@@ -179,7 +194,7 @@ export function isTallyRecord(value: unknown): value is TallyRecord {
 /** Makes the record of a span. */
 export function recordOf({ types, codes, buckets }: Tally, worker: boolean): TallyRecord {
   const rows = { types: [...types], codes: [...codes], buckets: [...buckets] };
-  return { v: 1, at: Date.now(), worker, ...rows };
+  return { v: 2, at: Date.now(), worker, ...rows };
 }
 
 /** Adds up counts and records. */

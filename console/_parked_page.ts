@@ -1,0 +1,308 @@
+import { html, raw } from "@hono/hono/html";
+import type { EventRecord } from "../events/mod.ts";
+import { askingStepOf, questionNameOf } from "../events/store/questions.ts";
+import { MAX_WAKE_BYTES } from "../events/store/waits.ts";
+import type { ConsoleData } from "./_console_data.ts";
+import { deedFields, deedForm, doDeed } from "./_deeds.ts";
+import { found as deliveryOf } from "./_found.ts";
+import { aboutOf, duration, type Html, link, number, recordOf, shown, time } from "./_format.ts";
+import { ParameterError, Refusal } from "./_http.ts";
+import {
+  a,
+  beside,
+  dim,
+  facts,
+  isOperator,
+  live,
+  type Page,
+  type PageContext,
+  table,
+  tag,
+  td,
+  type Visit,
+} from "./_layout.ts";
+import { text, word } from "./_query.ts";
+
+/** Most events of a page, and most records read for it. */
+const SHOWN = 50;
+const MAX_READS = 500;
+
+/** Thing that an event waits for: the answer to a question, a time, or any other name. */
+type Awaited = "answer" | "time" | "name";
+
+/** Event that waits to be woken. */
+export interface ParkedEvent {
+  /** Its id. */
+  readonly id: string;
+  /** Its type, and the repository or chat that it belongs to. */
+  readonly about: string;
+  /** What it is about, in its own words; undefined if that is not known, or not shown. */
+  readonly description: string | undefined;
+  /** Kind of what it waits for. */
+  readonly waitsFor: Awaited;
+  /** Name of the step that has asked; undefined if it waits for no answer, or that is not known. */
+  readonly asked: string | undefined;
+  /** Name that it waits for; undefined where names are not shown. */
+  readonly name: string | undefined;
+  /** Time at which it was parked, milliseconds since the epoch. */
+  readonly since: number;
+  /** Time until which it waits, milliseconds since the epoch. */
+  readonly until: number;
+}
+
+/** Page of the events that wait to be woken. */
+export interface Parked {
+  /** Events, the one that was received first, first: at most 50. Without that order if there are more than 2,000. */
+  readonly events: readonly ParkedEvent[];
+  /** Cursor for the next page; undefined if there is none. */
+  readonly cursor: string | undefined;
+}
+
+/** Reads a page of the events that wait to be woken. */
+export async function readParked(
+  { store }: ConsoleData,
+  parameters: URLSearchParams,
+): Promise<Parked> {
+  const page = await pageOf(store, text(parameters, "cursor"));
+  const events = page.events.flatMap((event) => {
+    const record = recordOf(event);
+    return record?.waitingFor ? [parkedOf(record, record.waitingFor)] : [];
+  });
+  return { events, cursor: page.cursor };
+}
+
+/** Takes out the names that events wait for, and what they are about, where payloads are not shown. */
+export const hideParked = ({ events, ...page }: Parked): Parked => ({
+  ...page,
+  events: events.map((event) => ({ ...event, name: undefined, description: undefined })),
+});
+
+async function pageOf(store: ConsoleData["store"], cursor: string | undefined) {
+  try {
+    const list = store.list({ state: "parked", limit: SHOWN, maxReads: MAX_READS, cursor });
+    return { events: await Array.fromAsync(list), cursor: list.cursor };
+  } catch (error) {
+    const isWrong = error instanceof TypeError || error instanceof RangeError;
+    if (isWrong && cursor !== undefined) throw new ParameterError("'cursor' is none of this list");
+    throw error;
+  }
+}
+
+/** Tells what kind of thing a name stands for. */
+function awaitedBy(name: string): Awaited {
+  if (questionNameOf(name) !== undefined) return "answer";
+  return name.startsWith("sleep/") ? "time" : "name";
+}
+
+function parkedOf(
+  record: EventRecord,
+  { name, since, until }: NonNullable<EventRecord["waitingFor"]>,
+): ParkedEvent {
+  const { id, description } = record;
+  const about = aboutOf(record);
+  const asked = askingStepOf(record, name);
+  return { id, about, description, waitsFor: awaitedBy(name), asked, name, since, until };
+}
+
+/** Answers with the events that wait to be woken. */
+export async function parked({ data, parameters, context }: Visit): Promise<Page> {
+  const found = await readParked(data, parameters);
+  const page = context.hidesPayloads ? hideParked(found) : found;
+  const isFirst = !parameters.has("cursor");
+  const body = parkedPage(page, isFirst, context);
+  return { title: "Waiting for an answer", at: "parked", body, isLive: isFirst, isPrivate: true };
+}
+
+function parkedPage({ events, cursor }: Parked, isFirst: boolean, context: PageContext): Html {
+  const canAct = isOperator(context);
+  const columns = {
+    ...{ event: "", "waits for": "", since: "", until: "" },
+    ...(canAct && { act: "" }),
+  };
+  const rows = events.map((event) => [
+    ...cellsOf(event),
+    ...canAct ? [td(a(link("wake", { id: event.id }), `${labelOf(event)}…`, "button"))] : [],
+  ]);
+  const more = (cursor !== undefined || !isFirst) && tag(
+    "p.more",
+    !isFirst && [a("parked", "The first"), " "],
+    cursor !== undefined && a(link("parked", { cursor }), "More"),
+  );
+  const empty = "No event waits to be woken.";
+  return live(
+    isFirst ? "rest" : undefined,
+    tag("div.head", tag("h1", "Waiting for an answer")),
+    table("Waiting", columns, rows, { style: "cards", empty }),
+    more,
+  );
+}
+
+const labelOf = ({ waitsFor }: Pick<ParkedEvent, "waitsFor">): string =>
+  waitsFor === "answer" ? "Answer" : "Wake";
+
+function cellsOf(event: ParkedEvent): Html[] {
+  const { id, about, description, since, until } = event;
+  const left = until - Date.now();
+  return [
+    td([
+      a(link("delivery", { id }), shown(about, 200)),
+      beside(description !== undefined && shown(description)),
+    ], "wrap"),
+    td(whatOf(event), "wrap"),
+    td([duration(Math.max(0, Date.now() - since)), " ", dim(time(since, "short"))]),
+    td([left > 0 ? `in ${duration(left)} ` : "its time is over ", dim(time(until, "short"))]),
+  ];
+}
+
+function whatOf({ waitsFor, asked, name }: Pick<ParkedEvent, "waitsFor" | "asked" | "name">) {
+  if (waitsFor === "answer") {
+    return asked === undefined
+      ? "the answer to a question"
+      : ["the answer to ", tag("span.mono", shown(asked, 300))];
+  }
+  if (waitsFor === "time") return "a time";
+  return name === undefined ? "a name" : ["the name ", tag("span.mono", shown(name, 256))];
+}
+
+/** Question whether to wake an event. */
+interface WakeForm {
+  readonly record: EventRecord;
+  readonly wait: NonNullable<EventRecord["waitingFor"]>;
+  /** Ids of the senders who may answer; undefined for anybody, or if it waits for no question. */
+  readonly senders: readonly number[] | undefined;
+  /** Text that was typed before, and what is wrong with it. */
+  readonly typed?: string;
+  readonly flaw?: string;
+}
+
+/** Answers with the form that wakes an event. */
+export async function wakeQuestion({ data, parameters, context }: Visit): Promise<Page> {
+  return wakePage(await waiting(data, text(parameters, "id")), context);
+}
+
+/** Reads an event that waits to be woken. */
+async function waiting(data: ConsoleData, id: string | undefined): Promise<WakeForm> {
+  const record = recordOf((await deliveryOf(data, id)).event);
+  if (!record?.waitingFor || record.state !== "parked") {
+    throw new Refusal(409, "It does not wait", "This event does not wait to be woken any more.");
+  }
+  const question = await data.store.inspect.question(record);
+  return { record, wait: record.waitingFor, senders: question?.by };
+}
+
+function wakePage(form: WakeForm, { hidesPayloads }: PageContext): Page {
+  const { record, wait, senders, typed = "", flaw } = form;
+  const { id } = record;
+  const waitsFor = awaitedBy(wait.name);
+  const asked = askingStepOf(record, wait.name);
+  const label = labelOf({ waitsFor });
+  const title = waitsFor === "answer" ? "Answer the question of this event" : "Wake this event";
+  const known = facts([
+    ["event", a(link("delivery", { id }), aboutOf(record))],
+    ["waits for", whatOf({ waitsFor, asked, name: hidesPayloads ? undefined : wait.name })],
+    ["since", time(wait.since)],
+    ["until", time(wait.until)],
+    ["id", shown(id, 1_000), ".mono.wrap"],
+  ]);
+  const value = html`
+    <label
+      for="value">Value as JSON, such as <code>true</code> or <code>"go"</code>; empty for none</label>
+    <textarea id="value" name="value" rows="4" spellcheck="false" ${raw(
+      flaw === undefined ? "" : ` aria-invalid="true" aria-describedby="flaw"`,
+    )}>${typed}</textarea>
+  `;
+  const as = senders &&
+    html`<label>In the name of <select name="as">${
+      senders.slice(0, MAX_SENDERS).map((each) => html`<option>${each}</option>`)
+    }</select></label>`;
+  const button = tag("button.go", label);
+  const back = a(link("delivery", { id }), "Back", "button");
+  const body = [
+    tag("h1", title),
+    flaw !== undefined && html`
+      <div class="note bad" role="alert">
+        <p id="flaw">${flaw}</p>
+      </div>
+    `,
+    tag("div.note", known),
+    tag("p", "Its handler goes on with the value, as if it had come from where it was expected."),
+    deedForm(
+      "wake",
+      { id, kind: waitsFor === "answer" ? "answer" : "wake", since: wait.since },
+      tag("div.wide", value),
+      as,
+      button,
+      back,
+    ),
+  ];
+  return { title: label, at: "parked", body: html`${body}` };
+}
+
+/** Most senders to choose from. */
+const MAX_SENDERS = 1_000;
+
+/** Wakes an event with the value of the form, or shows the form again with what is wrong. */
+export async function wake(visit: Visit): Promise<Page | Response> {
+  const { data, context } = visit;
+  const fields = deedFields(visit.parameters);
+  const id = text(fields, "id");
+  const typed = fields.get("value") ?? "";
+  const given = valueOf(typed);
+  if ("flaw" in given) {
+    return { ...wakePage({ ...await waiting(data, id), typed, ...given }, context), ...given };
+  }
+  const record = recordOf((await deliveryOf(data, id)).event);
+  const wait = record?.waitingFor;
+  return await doDeed(visit, fields, {
+    kind: word(fields, "kind", ["wake", "answer"]) ?? "wake",
+    eventId: id!,
+    about: record && aboutOf(record),
+    change: async (by) => {
+      // Another wait than the one of the form has another meaning.
+      const isMeant = record?.state === "parked" && String(wait?.since) === fields.get("since");
+      return isMeant &&
+        await wakeIt(data, record, { value: given.value, by, as: fields.get("as") });
+    },
+    whyNot: "The event does not wait for this any more, or somebody was faster. Look again.",
+    next: () => link("delivery", { id }),
+  });
+}
+
+async function wakeIt(
+  { store }: ConsoleData,
+  record: EventRecord,
+  { value, by, as }: { readonly value: unknown; readonly by: string; readonly as: string | null },
+): Promise<boolean> {
+  const { name } = record.waitingFor!;
+  const question = questionNameOf(name);
+  if (question === undefined) {
+    const { outcome } = await store.wake(name, value, { by, eventId: record.id });
+    return outcome === "woken";
+  }
+  const sender = as !== null && /^-?\d{1,16}$/.test(as) ? Number(as) : undefined;
+  const { outcome } = await store.answer(question, value, { by: sender, operator: by });
+  if (outcome === "refused") throw new Error("This sender may not answer the question");
+  return outcome === "taken";
+}
+
+/** Reads a value as JSON, or says what is wrong with it. An empty text is no value. */
+function valueOf(typed: string): { readonly value: unknown } | { readonly flaw: string } {
+  if (typed.trim() === "") return { value: undefined };
+  let value: unknown;
+  try {
+    value = JSON.parse(typed);
+  } catch {
+    const isWord = /^[^"{[\d]/.test(typed.trim());
+    const advice = isWord ? ' A text needs quotes: "go".' : "";
+    return { flaw: `This is not JSON.${advice} Nothing was changed.` };
+  }
+  const bytes = new TextEncoder().encode(JSON.stringify(value)).byteLength;
+  const max = MAX_WAKE_BYTES - RESERVED;
+  if (bytes <= max) return { value };
+  return {
+    flaw: `The value takes ${number(bytes)} bytes, over ${number(max)}. Nothing was changed.`,
+  };
+}
+
+/** Bytes of an answer beside its value. */
+const RESERVED = 192;

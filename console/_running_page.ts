@@ -1,0 +1,190 @@
+import type { EventRecord } from "../events/mod.ts";
+import type { ProcessNote } from "../events/store/mod.ts";
+import { ANY, handledAs } from "../events/store/processes.ts";
+import type { ConsoleData } from "./_console_data.ts";
+import { deedButton } from "./_deeds.ts";
+import { aboutOf, duration, type Html, link, number, recordOf, shown, time } from "./_format.ts";
+import {
+  a,
+  beside,
+  dim,
+  isOperator,
+  live,
+  type Page,
+  type PageContext,
+  table,
+  tag,
+  td,
+  type Visit,
+} from "./_layout.ts";
+
+/** Most events that run that are shown: a process runs ten at a time, unless its app says otherwise. */
+const MAX_RUNNING = 200;
+
+/** Most records read for them, and longest time for that: a KV has them on its schedule, among all that wait. */
+const LIMITS = { maxReads: 2_000, maxMs: 100 };
+
+/** Time for which a lease may be over before the page says so: its process may be renewing it. */
+const SLACK_MS = 5_000;
+
+/** Event that runs. */
+export interface RunningEvent {
+  /** Its id. */
+  readonly id: string;
+  /** Its type, and the repository or chat that it belongs to. */
+  readonly about: string;
+  /** What it is about, in its own words; undefined if that is not known, or not shown. */
+  readonly description: string | undefined;
+  /** Names of the handlers that its process has for it; undefined if that is not known. */
+  readonly handlers: readonly string[] | undefined;
+  /** Process that runs it. */
+  readonly process: {
+    /** Owner of the lease. */
+    readonly id: string;
+    /** Name of its machine and its number there; undefined if that is not known. */
+    readonly name: string | undefined;
+    /** Version of its code; undefined if that is not known. */
+    readonly version: string | undefined;
+    /** False if it has not noted itself in the last five minutes. */
+    readonly isKnown: boolean;
+  };
+  /** Number of the attempt. */
+  readonly attempt: number;
+  /** Number of events that are handled together. */
+  readonly events: number;
+  /** Time at which the attempt began, milliseconds since the epoch. */
+  readonly startedAt: number;
+  /** Time since then, in milliseconds. */
+  readonly elapsedMs: number;
+  /** Time limit of its handlers, the longest of several; undefined if that is not known. */
+  readonly limitMs: number | undefined;
+  /** Time up to which it is leased, milliseconds since the epoch. */
+  readonly leaseUntil: number;
+  /** Set if that is over: its process has died, or does not reach the store. */
+  readonly isLeaseOver: boolean;
+  /** Time at which it was cancelled; undefined if it was not. */
+  readonly cancelRequestedAt: number | undefined;
+}
+
+/** Events that run, in all processes. */
+export interface Running {
+  /** Events, the one that has run for longest first: at most 200. */
+  readonly events: readonly RunningEvent[];
+  /** True if there are more, or may be: the store did not come to an end in time. */
+  readonly isMore: boolean;
+}
+
+/** Reads the events that run, by their leases: so those of a process that hangs are among them. */
+export async function readRunning({ store }: ConsoleData): Promise<Running> {
+  const list = store.list({ state: "running", limit: MAX_RUNNING, ...LIMITS });
+  const [found, notes] = await Promise.all([Array.fromAsync(list), store.processes()]);
+  const processes = new Map(notes.map((note) => [note.id, note]));
+  const now = Date.now();
+  const events = found.flatMap((event) => {
+    const record = recordOf(event);
+    if (!record?.lease) return [];
+    const note = processes.get(record.lease.owner);
+    return [runningOf(record, record.lease, note && "startedAt" in note ? note : undefined, now)];
+  });
+  events.sort((one, other) => one.startedAt - other.startedAt);
+  return { events, isMore: list.cursor !== undefined };
+}
+
+function runningOf(
+  record: EventRecord,
+  { owner, startedAt, until }: NonNullable<EventRecord["lease"]>,
+  note: ProcessNote | undefined,
+  now: number,
+): RunningEvent {
+  const handles = note?.handles ? handledAs(note.handles, record) : undefined;
+  const limits = handles?.map(({ timeoutMs }) => timeoutMs ?? note?.timeoutMs) ?? [note?.timeoutMs];
+  const known = limits.filter((limit) => limit !== undefined);
+  return {
+    ...{ id: record.id, about: aboutOf(record), description: record.description },
+    attempt: record.attempt,
+    handlers: handles && [...new Set(handles.flatMap(({ names }) => names))],
+    process: { id: owner, name: note?.name, version: note?.version, isKnown: note !== undefined },
+    ...{ events: record.batch?.events ?? 1, startedAt, elapsedMs: Math.max(0, now - startedAt) },
+    limitMs: known.length > 0 ? Math.max(...known) : undefined,
+    ...{ leaseUntil: until, isLeaseOver: until < now - SLACK_MS },
+    cancelRequestedAt: record.cancelRequestedAt,
+  };
+}
+
+/** Takes out what events say that they are about, where payloads are not shown. */
+export const hideRunning = ({ events, ...page }: Running): Running => ({
+  ...page,
+  events: events.map((event) => ({ ...event, description: undefined })),
+});
+
+/** Answers with the events that run. */
+export async function running({ data, context }: Visit): Promise<Page> {
+  const found = await readRunning(data);
+  const body = runningPage(context.hidesPayloads ? hideRunning(found) : found, context);
+  return { title: "Running", at: "running", body, isLive: true };
+}
+
+function runningPage({ events, isMore }: Running, context: PageContext): Html {
+  const canAct = isOperator(context);
+  const columns = {
+    ...{ event: "", handler: "", for: "", process: "", lease: "off" },
+    ...(canAct && { act: "" }),
+  };
+  const rows = events.map((event) => [...cellsOf(event), ...canAct ? [td(actOf(event))] : []]);
+  const empty = "Nothing runs at the moment.";
+  const all = a(link("deliveries", { state: "running" }), "deliveries");
+  const more = isMore && tag("p.dim", "More may run: the page of ", all, " lists all.");
+  const what = canAct && events.length > 0 &&
+    tag(
+      "p.dim",
+      "A cancelled event is never done. Its handler is told to stop at the next renewal of its lease, and its place is free once it has ended. It can be replayed.",
+    );
+  return live(
+    "often",
+    tag("div.head", tag("h1", "Running")),
+    table("Running", columns, rows, { style: "cards", empty }),
+    more,
+    what,
+  );
+}
+
+const isPastLimit = ({ limitMs = Infinity, elapsedMs }: RunningEvent): boolean =>
+  elapsedMs > limitMs;
+
+function cellsOf(event: RunningEvent): Html[] {
+  const { id, about, description, handlers, process, attempt, events, elapsedMs, limitMs } = event;
+  const isOver = isPastLimit(event);
+  const names = handlers?.map((name) => name === ANY ? "any event" : name).join(", ");
+  return [
+    td([
+      a(link("delivery", { id }), shown(about, 200)),
+      beside(description !== undefined && shown(description)),
+      beside(events > 1 && `and ${number(events - 1)} more, together`),
+      beside(attempt > 1 && `attempt ${number(attempt)}`),
+    ], "wrap"),
+    td(names === undefined ? dim("not known") : shown(names, 200), "wrap"),
+    td(
+      [duration(elapsedMs), beside(limitMs !== undefined && `of ${duration(limitMs)} at most`)],
+      isOver ? "error" : "",
+    ),
+    td([
+      process.version !== undefined && [shown(process.version, 60), " "],
+      dim(shown(process.name ?? process.id.slice(0, 8))),
+      beside(!process.isKnown && "not seen for 5 min"),
+    ]),
+    td(leaseOf(event), event.isLeaseOver ? "off error" : "off"),
+  ];
+}
+
+function leaseOf({ leaseUntil, isLeaseOver }: RunningEvent) {
+  return isLeaseOver
+    ? `over for ${duration(Date.now() - leaseUntil)}: another process takes it`
+    : ["until ", time(leaseUntil, "short")];
+}
+
+function actOf(event: RunningEvent) {
+  const { id, cancelRequestedAt, isLeaseOver } = event;
+  if (cancelRequestedAt !== undefined) return dim(["cancelled ", time(cancelRequestedAt, "short")]);
+  const isWrong = isLeaseOver || isPastLimit(event);
+  return deedButton("act", { kind: "cancel", id }, "Cancel event", isWrong ? "danger" : "");
+}

@@ -1,0 +1,228 @@
+import {
+  loadCron,
+  pauseSchedule,
+  readNote,
+  resumeSchedule,
+  runSchedule,
+  slotIdOf,
+} from "../events/schedules/mod.ts";
+import type { EventRecord, StoredEvent } from "../events/mod.ts";
+import { SCHEDULE } from "../events/store/emission.ts";
+import { hasHandlerFor } from "../events/store/processes.ts";
+import type { ConsoleData } from "./_console_data.ts";
+import { deedButton, deedFields, doDeed } from "./_deeds.ts";
+import { duration, type Html, link, recordOf, shown, stateBadge, time } from "./_format.ts";
+import { Refusal } from "./_http.ts";
+import {
+  a,
+  beside,
+  type Content,
+  dim,
+  isOperator,
+  live,
+  type Page,
+  type PageContext,
+  table,
+  tag,
+  td,
+  type Visit,
+} from "./_layout.ts";
+import { text, word } from "./_query.ts";
+import { findEvent } from "./_search.ts";
+
+/** Most schedules that are shown. */
+const MAX_SCHEDULES = 200;
+
+/** Time after which a slot that is not made is overdue, in milliseconds: a process needs time to start. */
+const OVERDUE_MS = 120_000;
+
+/** Schedule, as the store knows it. */
+export interface ListedSchedule {
+  /** Its name. */
+  readonly name: string;
+  /** True if another version wrote its note, or it is damaged. */
+  readonly isUnreadable: boolean;
+  /** Expression and time zone: `0 7 * * 1-5 UTC`. */
+  readonly plan?: string | undefined;
+  /** Its next run, milliseconds since the epoch; undefined if it is paused, or that is not known. */
+  readonly next?: number | undefined;
+  /** Time since which a run is due that nobody has made; undefined if none is. */
+  readonly overdueSince?: number | undefined;
+  /** The event of its last run, if it is still stored. */
+  readonly last?: { readonly at: number; readonly event: Run } | undefined;
+  /** Set while it is paused. */
+  readonly paused?: { readonly at: number; readonly by?: string | undefined } | undefined;
+  /** False if no process has handlers for it; undefined if that is not known. */
+  readonly isHandled?: boolean | undefined;
+}
+
+/** Event of a run, as the schedules show it. */
+type Run = Pick<StoredEvent, "id" | "state"> & Pick<EventRecord, "outcome">;
+
+/** Schedules of the store. */
+export interface Schedules {
+  /** Schedules by their names, at most 200. */
+  readonly schedules: readonly ListedSchedule[];
+  /** True if there are more. */
+  readonly isMore: boolean;
+}
+
+/** Reads the schedules that the store knows, also those that the app has no more. */
+export async function readSchedules({ store }: ConsoleData): Promise<Schedules> {
+  const found: { readonly name: string; readonly value: unknown }[] = [];
+  for await (const note of store.scheduleNotes.list()) {
+    if (found.push(note) > MAX_SCHEDULES) break;
+  }
+  const [processes, timesOf] = await Promise.all([store.processes(), loadCron()]);
+  const known = processes.map((note) => "handles" in note ? note.handles : null);
+  const isHandled = (type: string) => {
+    if (known.length === 0 || known.includes(null)) return undefined;
+    const event = { intake: SCHEDULE, platform: SCHEDULE, type };
+    return known.some((handles) => hasHandlerFor(handles!, event));
+  };
+  const schedules = await Promise.all(
+    found.slice(0, MAX_SCHEDULES).map(async ({ name, value }): Promise<ListedSchedule> => {
+      const note = readNote(value);
+      if (!note) return { name, isUnreadable: true };
+      const times = timesIn(note.plan, timesOf);
+      const [slot] = times?.latest(note.at, 1) ?? [];
+      const event = slot === undefined ? undefined : await runOf(store, slotIdOf(name, slot));
+      return {
+        ...{ name, isUnreadable: false, plan: note.plan, paused: note.paused },
+        ...{ isHandled: isHandled(name), last: event && { at: slot!, event } },
+        ...timesAfter(note.at, times, note.paused !== undefined),
+      };
+    }),
+  );
+  return { schedules, isMore: found.length > MAX_SCHEDULES };
+}
+
+type Times = ReturnType<Awaited<ReturnType<typeof loadCron>>>;
+
+/** Reads the times of a plan: an expression and a time zone. Undefined if this version cannot. */
+function timesIn(
+  plan: string,
+  timesOf: Awaited<ReturnType<typeof loadCron>>,
+): Times | undefined {
+  const space = plan.lastIndexOf(" ");
+  try {
+    return timesOf("show the schedule", plan.slice(0, space), plan.slice(space + 1));
+  } catch {
+    return undefined;
+  }
+}
+
+function timesAfter(
+  at: number,
+  times: Times | undefined,
+  isPaused: boolean,
+): Pick<ListedSchedule, "next" | "overdueSince"> {
+  const now = Date.now();
+  const due = times?.next(at);
+  const isOverdue = due !== undefined && due < now - OVERDUE_MS && !isPaused;
+  return {
+    next: isPaused ? undefined : times?.next(now),
+    overdueSince: isOverdue ? due : undefined,
+  };
+}
+
+async function runOf(store: ConsoleData["store"], id: string): Promise<Run | undefined> {
+  const event = await findEvent(store, id);
+  return event && { id, state: event.state, outcome: recordOf(event)?.outcome };
+}
+
+/** Answers with the schedules. */
+export async function schedules({ data, context }: Visit): Promise<Page> {
+  const body = schedulesPage(await readSchedules(data), context);
+  return { title: "Schedules", at: "schedules", body, isLive: true };
+}
+
+function schedulesPage({ schedules, isMore }: Schedules, context: PageContext): Html {
+  const canAct = isOperator(context);
+  const columns = {
+    ...{ schedule: "", "next run": "", "last run": "", times: "off" },
+    ...(canAct && { act: "" }),
+  };
+  const rows = schedules.map((each) => [...cellsOf(each), ...canAct ? [td(actsOf(each))] : []]);
+  return live(
+    "rest",
+    tag("div.head", tag("h1", "Schedules")),
+    table("Schedules", columns, rows, { style: "cards", empty: "The app has no schedules." }),
+    isMore && tag("p.dim", `These are the first ${MAX_SCHEDULES}.`),
+    canAct && schedules.length > 0 &&
+      tag("p.dim", "While a schedule is paused, its runs are left out, and not made up later."),
+  );
+}
+
+function cellsOf(schedule: ListedSchedule): Html[] {
+  const { name, isUnreadable, plan = "", isHandled } = schedule;
+  const named = a(link("deliveries", { source: SCHEDULE, type: name }), shown(name, 100));
+  if (isUnreadable) return [td(shown(name, 100)), td("cannot be read", "dim", 3)];
+  const gone = isHandled === false && "no process has it";
+  return [
+    td([named, beside(gone)], "wrap"),
+    td(nextOf(schedule), "wrap"),
+    td(lastOf(schedule)),
+    td(shown(plan, 200), "mono off"),
+  ];
+}
+
+function nextOf({ paused, next, overdueSince, isHandled }: ListedSchedule): Content {
+  if (paused) {
+    const by = paused.by === undefined ? "" : ` by ${shown(paused.by, 100)}`;
+    return [tag("span.badge", "paused"), " ", dim(["since ", time(paused.at, "short"), by])];
+  }
+  const overdue = overdueSince !== undefined && isHandled !== false && tag(
+    "span.error",
+    `overdue for ${duration(Date.now() - overdueSince)} `,
+  );
+  if (next === undefined) return [overdue, dim("not known")];
+  return [overdue, `in ${duration(next - Date.now())} `, dim(time(next, "short"))];
+}
+
+function lastOf({ last }: ListedSchedule): Content {
+  if (!last) return dim("no run is kept");
+  const { outcome } = last.event;
+  return [
+    a(link("delivery", { id: last.event.id }), time(last.at, "short")),
+    " ",
+    stateBadge(last.event.state),
+    beside(outcome !== undefined && outcome !== "handled" && outcome),
+  ];
+}
+
+function actsOf({ name, isUnreadable, paused }: ListedSchedule): Content {
+  if (isUnreadable) return undefined;
+  return tag(
+    "div.row",
+    deedButton("schedule", { schedule: name, do: "run" }, "Run now"),
+    paused
+      ? deedButton("schedule", { schedule: name, do: "resume" }, "Resume")
+      : deedButton("schedule", { schedule: name, do: "pause" }, "Pause"),
+  );
+}
+
+/** Runs, pauses or resumes a schedule. */
+export async function schedule(visit: Visit): Promise<Response> {
+  const { data: { store } } = visit;
+  const fields = deedFields(visit.parameters);
+  const name = text(fields, "schedule") ?? "";
+  const kind = word(fields, "do", ["run", "pause", "resume"]);
+  const { value } = await store.scheduleNotes.read(name);
+  if (kind === undefined || value === undefined) {
+    throw new Refusal(404, "No such schedule", "The store knows no schedule of this name.");
+  }
+  let next = "schedules";
+  return await doDeed(visit, fields, {
+    kind,
+    about: `schedule ${name}`,
+    change: async (by) => {
+      if (kind === "pause") return await pauseSchedule(store, name, by);
+      if (kind === "resume") return await resumeSchedule(store, name);
+      next = link("delivery", { id: await runSchedule(store, name) });
+      return true;
+    },
+    whyNot: kind === "pause" ? "It is paused already." : "It is not paused.",
+    next: () => next,
+  });
+}

@@ -1,0 +1,336 @@
+/**
+ * The timeline of an event: what has happened to it and what comes next, the latest first.
+ *
+ * @module
+ */
+import { html } from "@hono/hono/html";
+import type { EventRecord, ListedStep } from "../events/mod.ts";
+import type { Intervention, RecordedAttempt } from "../events/store/event_record.ts";
+import { askingStepOf, questionNameOf } from "../events/store/questions.ts";
+import { waitsForLimit } from "../events/store/settlement.ts";
+import { duration, eventsIn, type Html, link, number, shown, time, waitOf } from "./_format.ts";
+import { a, beside, type Content, tag } from "./_layout.ts";
+
+/** Most entries of a timeline. */
+const MAX_ENTRIES = 100;
+
+/** Entry of a timeline. */
+export interface TimelineEntry {
+  /** Time, milliseconds since the epoch; null for what comes at no known time. */
+  readonly at: number | null;
+  /** Time of the first one, of several that are folded. */
+  readonly since?: number | undefined;
+  /** Time until which it goes on. */
+  readonly until?: number | undefined;
+  /** Colour: that of a state, or a dim one. */
+  readonly style: EventRecord["state"] | "dim";
+  /** Title. */
+  readonly title: string;
+  /** Further words behind the title. */
+  readonly aside?: string | undefined;
+  /** Person or tool that has done it. */
+  readonly by?: string | undefined;
+  /** Limit that has no room. */
+  readonly limit?: string | undefined;
+  /** Name of what it is about: a step, or what is waited for. */
+  readonly name?: string | undefined;
+  /** Error, reason or value. */
+  readonly text?: string | undefined;
+  /** Numbers of the attempts that it is about, and how they ended. */
+  readonly attempts?: {
+    readonly from: number;
+    readonly to: number;
+    readonly outcome: RecordedAttempt["outcome"];
+  } | undefined;
+  /** Other event that it is about. */
+  readonly event?: OtherEvent | undefined;
+}
+
+/** Other event that an entry is about, with words before and behind its id. */
+export interface OtherEvent {
+  readonly id: string;
+  readonly before: string;
+  readonly behind?: string;
+}
+
+/** Parts of an event that its timeline is made of. */
+export interface TimelineParts {
+  readonly record: EventRecord;
+  readonly steps: readonly ListedStep[];
+  /** First event of the ordering group that it waits in. */
+  readonly first?: EventRecord | undefined;
+  /** Set if values, reasons, names and the messages of errors are not shown. */
+  readonly hidesPayloads: boolean;
+  readonly now: number;
+}
+
+/** Makes the timeline of an event, the latest entry first. */
+export function timelineOf(parts: TimelineParts): TimelineEntry[] {
+  const { record, steps } = parts;
+  const entries = [
+    ...nextIn(parts),
+    ...settledIn(record),
+    ...cancelledIn(record),
+    ...(record.interventions ?? []).map((each) => interventionEntry(record, each)).toReversed(),
+    ...record.attempts.map((each) => attemptEntry(each, parts)).toReversed(),
+    ...waitsIn(parts),
+    ...steps.map(stepEntry).toReversed(),
+    ...putOffIn(parts),
+    ...missingIn(record),
+  ];
+  // Of those of the same time, the first ones here are the later ones.
+  const sorted = entries.sort((one, other) => (other.at ?? Infinity) - (one.at ?? Infinity));
+  const more = sorted.length - MAX_ENTRIES;
+  const cut = more > 0 &&
+    { at: null, style: "dim", title: `${number(more)} earlier entries` } as const;
+  return [
+    ...folded(sorted.slice(0, MAX_ENTRIES)),
+    ...cut ? [cut] : [],
+    { at: record.receivedAt, style: "dim", title: "Received" },
+  ];
+}
+
+/** Finds what comes next, or goes on. */
+function nextIn({ record, first, hidesPayloads, now }: TimelineParts): TimelineEntry[] {
+  const { state, attempt, lease, dueAt, waitingFor, limitedBy } = record;
+  if (lease) {
+    const title = `Attempt ${attempt} is running`;
+    const aside = `for ${duration(now - lease.startedAt)}; leased by ${shown(lease.owner, 60)}`;
+    return [{ at: lease.startedAt, until: lease.until, style: "running", title, aside }];
+  }
+  if (waitingFor) {
+    const { name, since, until } = waitingFor;
+    const what = kindOfName(name);
+    const title = what === "question"
+      ? "Waits for an answer"
+      : what === "sleep"
+      ? "Sleeps"
+      : "Waits to be woken";
+    return [{
+      at: since,
+      until,
+      style: "parked",
+      title,
+      name: nameOf(record, name, hidesPayloads),
+    }];
+  }
+  if (state !== "queued") return [];
+  if (dueAt === null) {
+    const title = "Waits for the others of its ordering group";
+    return [{ at: null, style: "queued", title, event: first && blockerOf(first, now) }];
+  }
+  const title = attempt === 0 ? "First attempt" : `Attempt ${attempt + 1}`;
+  const limit = waitsForLimit(record) ? limitedBy : undefined;
+  return [{ at: dueAt, style: "queued", title, aside: waitOf(record, now), limit }];
+}
+
+/** Names the event that holds up another one, and says what it does. */
+export function blockerOf(first: EventRecord, now: number): OtherEvent {
+  const doing = first.lease
+    ? `running for ${duration(now - first.lease.startedAt)}`
+    : waitOf(first, now) ?? first.state;
+  return { id: first.id, before: "behind", behind: doing };
+}
+
+/** Finds the end of an event that no attempt of its own has brought. */
+function settledIn(record: EventRecord): TimelineEntry[] {
+  const { settledAt, state, attempts, handledWith, interventions = [] } = record;
+  if (settledAt === null || attempts.at(-1)?.endedAt === settledAt) return [];
+  if (interventions.some(({ is, at }) => is === "cancelled" && at === settledAt)) return [];
+  const event = handledWith === undefined
+    ? undefined
+    : { id: handledWith, before: "with the first of its batch," };
+  return [{ at: settledAt, style: state, title: state === "done" ? "Done" : "Dead", event }];
+}
+
+/** Finds the cancellation of an event, if no intervention tells it. */
+function cancelledIn({ cancelRequestedAt, interventions = [] }: EventRecord): TimelineEntry[] {
+  if (cancelRequestedAt === undefined) return [];
+  if (interventions.some(({ is, at }) => is === "cancelled" && at === cancelRequestedAt)) return [];
+  return [{ at: cancelRequestedAt, style: "dead", title: "Cancelled" }];
+}
+
+const INTERVENTIONS: Readonly<
+  Record<Intervention["is"], readonly [string, TimelineEntry["style"]]>
+> = {
+  replayed: ["Replayed", "queued"],
+  cancelled: ["Cancelled", "dead"],
+  step_forgotten: ["Step forgotten", "queued"],
+  step_set: ["Step said to have happened", "done"],
+};
+
+function interventionEntry(record: EventRecord, { is, at, by, step }: Intervention): TimelineEntry {
+  const [title, style] = INTERVENTIONS[is];
+  const events = eventsIn(record);
+  const aside = is === "cancelled" && events > 1
+    ? `with all ${number(events)} of its batch`
+    : undefined;
+  return { at, style, title, aside, by: by ?? "the app", name: step };
+}
+
+/** Words for the ends of attempts. */
+const ENDS: Readonly<Record<RecordedAttempt["outcome"], string>> = {
+  ...{ handled: "handled", ignored: "ignored", failed: "failed", cancelled: "cancelled" },
+  expired: "never ended",
+};
+
+function attemptEntry(
+  { attempt, startedAt, endedAt, outcome, error }: RecordedAttempt,
+  { hidesPayloads }: TimelineParts,
+): TimelineEntry {
+  const text = error === undefined ? undefined : hidesPayloads ? nameOfError(error) : error;
+  return {
+    at: endedAt,
+    style: outcome === "handled" ? "done" : outcome === "ignored" ? "dim" : "dead",
+    attempts: { from: attempt, to: attempt, outcome },
+    title: `Attempt ${attempt} ${ENDS[outcome]}`,
+    aside: `after ${duration(endedAt - startedAt)}`,
+    text,
+  };
+}
+
+/** Names the kind of an error, and nothing that a handler has put into it. */
+export const nameOfError = (error: string): string =>
+  /^[A-Z]\w{0,60}(?:Error|Exception)(?=:|$)|^Error(?=:|$)/.exec(error)?.[0] ?? "Error";
+
+/** Waits that are over. */
+function waitsIn({ record, hidesPayloads }: TimelineParts): TimelineEntry[] {
+  return (record.woken ?? []).map(({ name, at, value, timedOut, by }) => {
+    const what = kindOfName(name);
+    const ended = timedOut ? "Not woken in time" : "Woken";
+    const answered = timedOut ? "Not answered in time" : "Answered";
+    const title = what === "question" ? answered : what === "sleep" ? "Slept" : ended;
+    const given = what === "question" ? answerIn(value) : { text: value, by: undefined };
+    return {
+      ...{ at, style: "parked", title, by: by ?? given.by } as const,
+      name: nameOf(record, name, hidesPayloads),
+      text: hidesPayloads ? undefined : given.text,
+    };
+  }).toReversed();
+}
+
+/** Takes the value, and who has given it, out of the answer to a question. */
+function answerIn(json: string | undefined): { readonly text?: string; readonly by?: string } {
+  try {
+    const { value, by } = JSON.parse(json ?? "{}") as {
+      readonly value?: unknown;
+      readonly by?: unknown;
+    };
+    return {
+      ...(value !== undefined && { text: JSON.stringify(value) }),
+      ...(by !== undefined && { by: `sender ${by}` }),
+    };
+  } catch {
+    return {};
+  }
+}
+
+/** Names what an event waits for: the step that has asked, or the name, if that may be shown. */
+function nameOf(record: EventRecord, name: string, isHidden: boolean): string | undefined {
+  const what = kindOfName(name);
+  if (what === "question") return askingStepOf(record, name);
+  return what === "name" && !isHidden ? name : undefined;
+}
+
+/** Tells what a name that is waited for stands for. */
+function kindOfName(name: string): "question" | "sleep" | "name" {
+  if (questionNameOf(name) !== undefined) return "question";
+  return name.startsWith("sleep/") ? "sleep" : "name";
+}
+
+function stepEntry({ name, at, isBegun }: ListedStep): TimelineEntry {
+  const aside = isBegun ? "begun, its end is not known" : undefined;
+  return { at, style: isBegun ? "dead" : "done", title: "Step", name, aside };
+}
+
+function putOffIn(
+  { record: { putOff, interrupted }, hidesPayloads }: TimelineParts,
+): TimelineEntry[] {
+  const times = (what: string, count: number) =>
+    count === 1 ? what : `${what} ${number(count)} times`;
+  const entries: TimelineEntry[] = [];
+  const aside = "without counting";
+  if (putOff) {
+    const title = times("Put off", putOff.times);
+    const text = hidesPayloads ? undefined : putOff.reason;
+    entries.push({ at: putOff.at, style: "queued", title, aside, text });
+  }
+  if (interrupted) {
+    const title = times("Interrupted", interrupted.times);
+    const event = { id: interrupted.by, before: "by a newer event," };
+    entries.push({ at: interrupted.at, style: "queued", title, aside, event });
+  }
+  return entries;
+}
+
+/** Says that attempts are missing: before the earliest one that is kept. */
+function missingIn({ attempts, attempt, lease, receivedAt }: EventRecord): TimelineEntry[] {
+  const missing = attempt - (lease ? 1 : 0) - attempts.length;
+  if (missing <= 0) return [];
+  const at = attempts[0]?.startedAt ?? receivedAt;
+  return [{ at, style: "dim", title: `${number(missing)} earlier attempts are not kept` }];
+}
+
+/** Folds attempts that failed in a row with the same error. */
+function folded(entries: readonly TimelineEntry[]): TimelineEntry[] {
+  const all: TimelineEntry[] = [];
+  for (const entry of entries) {
+    const later = all.at(-1);
+    if (later && isSameFailure(later, entry)) all[all.length - 1] = joined(later, entry);
+    else all.push(entry);
+  }
+  return all;
+}
+
+function isSameFailure(later: TimelineEntry, { attempts, text }: TimelineEntry): boolean {
+  if (!attempts || text === undefined || later.text !== text) return false;
+  const { from, outcome } = later.attempts ?? {};
+  return outcome === attempts.outcome && attempts.to + 1 === from;
+}
+
+/** Joins the entries of two attempts that followed each other, or of more. */
+function joined(later: TimelineEntry, { at, attempts: earlier }: TimelineEntry): TimelineEntry {
+  const { to, outcome } = later.attempts!;
+  const attempts = { from: earlier!.from, to, outcome };
+  const title = `Attempts ${attempts.from} to ${to} ${ENDS[outcome]}`;
+  const aside = `${number(to - attempts.from + 1)} times the same error`;
+  return { ...later, attempts, title, aside, since: at ?? undefined };
+}
+
+/** Shows a timeline. */
+export const timeline = (entries: readonly TimelineEntry[]): Html =>
+  tag("ol.line", entries.map(entryItem));
+
+function entryItem({ style, title, aside, name, ...entry }: TimelineEntry): Html {
+  const head = [
+    tag("b", title),
+    name !== undefined && [" ", tag("span.mono", shown(name, 300))],
+    beside(aside),
+  ];
+  const text = entry.text !== undefined && tag("pre", shown(entry.text, 2_000));
+  return tag(`li.${style}`, head, lineOf(entry), text);
+}
+
+/** Makes the line below the title: when, by whom, and which other event. */
+function lineOf(
+  { at, since, until, by, limit, event }: Omit<TimelineEntry, "style" | "title">,
+): Content {
+  const times = [
+    since !== undefined && [time(since), " – "],
+    at !== null && time(at),
+    until !== undefined && ["; until ", time(until)],
+  ];
+  const other = event && [
+    at !== null && ", ",
+    `${event.before} `,
+    a(link("delivery", { id: event.id }), shown(event.id, 120), "mono"),
+    event.behind !== undefined && `, ${event.behind}`,
+  ];
+  const parts = [
+    times,
+    limit !== undefined && [", for room under the limit ", tag("span.mono", shown(limit, 200))],
+    by !== undefined && `, by ${shown(by, 200)}`,
+    other,
+  ];
+  return at === null && !event ? undefined : html`<div class="dim">${parts}</div>`;
+}

@@ -1,0 +1,103 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { consoleMount } from "../../console/mod.ts";
+import { defineApp, github, gitlab, kv, standard, telegram } from "../../mod.ts";
+import {
+  fixtureDelivery,
+  forgeDelivery,
+  messengerUpdate,
+  standardDelivery,
+  startTestBot,
+  type TestBot,
+  type TestDelivery,
+} from "../../testing/mod.ts";
+
+const TOKEN = "4b1c7f0e9d2a5836c0f1e2d3b4a59687";
+
+/** Starts a bot with several platforms, and a console that may hide payloads. */
+function start(hidePayloads = false) {
+  const bot = defineApp({
+    name: "bot",
+    platform: github(),
+    store: kv(),
+    mounts: [consoleMount({ hidePayloads })],
+    keepPayloads: { forMs: 60_000, maxBytes: 1_000_000 },
+  });
+  bot.onAny(() => {});
+  bot.from(gitlab({ path: "/lab" })).onAny(() => {});
+  bot.from(telegram({ path: "/chat" })).onAny(() => {});
+  bot.from(standard({ name: "shop", path: "/shop" })).onAny(() => {});
+  return startTestBot(bot, { env: { CONSOLE_TOKEN: TOKEN } });
+}
+
+/** Downloads the fixture of an event. */
+async function download(bot: TestBot, id: string): Promise<Response> {
+  const login = await bot.fetch("/console/login", {
+    method: "POST",
+    headers: { Origin: "http://localhost" },
+    body: new URLSearchParams({ token: TOKEN }),
+  });
+  const Cookie = login.headers.get("Set-Cookie")!.split(";")[0]!;
+  return await bot.fetch(`/console/fixture?${new URLSearchParams({ id })}`, {
+    headers: { Cookie },
+  });
+}
+
+const DOCUMENT =
+  `{ "action":"opened",  "object_kind":"issue", "n":12345678901234567890,\n"t":"é\\u00e9" }`;
+
+const DELIVERIES: readonly TestDelivery[] = [
+  forgeDelivery("issues", DOCUMENT, { id: "72d3162e", path: "/webhook" }),
+  forgeDelivery("issues", DOCUMENT, { form: true, id: "form", path: "/webhook" }),
+  forgeDelivery("issue", DOCUMENT, { from: "gitlab", id: "lab", path: "/lab" }),
+  messengerUpdate(
+    `{"update_id":7, "message":{"message_id":1,"date":0,"chat":{"id":9},"text":"hi"}}`,
+  ),
+  standardDelivery(`{"type":"invoice.paid", "data":{}}`, { platform: "shop", id: "msg_1" }),
+];
+
+Deno.test("a fixture of the console is delivered again, byte for byte", async () => {
+  await using bot = await start();
+  for (const delivery of DELIVERIES) {
+    const { event } = await bot.deliver(delivery);
+    const response = await download(bot, event!.id);
+    assertEquals([response.status, response.headers.get("Content-Disposition")], [
+      200,
+      'attachment; filename="fixture.json"',
+    ]);
+    const fixture = await response.json();
+    await using other = await start();
+    const again = await other.deliver(fixtureDelivery(fixture));
+    const { id, type, source, intake } = event!;
+    assertEquals([again.status, again.event?.id], [200, id]);
+    assertEquals([again.event?.type, again.event?.source], [type, source]);
+    assertEquals(again.event?.intake, intake);
+    const [before, after] = await Promise.all([
+      bot.store.load({ record: event! }),
+      other.store.load({ record: again.event! }),
+    ]);
+    assertEquals(after, before);
+    const renamed = await other.deliver(fixtureDelivery(fixture, { id: "another" }));
+    assertEquals(renamed.event?.id === id, fixture.kind === "messenger");
+  }
+});
+
+Deno.test("a fixture is not given away where payloads are hidden", async () => {
+  await using bot = await start(true);
+  const { event } = await bot.deliver(DELIVERIES[0]!);
+  assertEquals((await download(bot, event!.id)).status, 403);
+});
+
+Deno.test("only a fixture is delivered", () => {
+  const fixture = { format: "edge-base.fixture", kind: "forge", platform: "github" };
+  const whole = { ...fixture, source: "github", type: "push", body: "{}" };
+  assert(fixtureDelivery({ ...whole, base64: undefined }).body === "{}");
+  const bytes = fixtureDelivery({ ...whole, body: undefined, base64: "e30=" }).body;
+  assertEquals(bytes, new TextEncoder().encode("{}"));
+  for (const wrong of [{}, fixture, { ...whole, kind: "app" }, { ...whole, format: "x" }]) {
+    assertThrows(() => fixtureDelivery(wrong), TypeError, "what the console has saved");
+  }
+  for (const wrong of [{ ...whole, base64: "e30=" }, { ...whole, body: undefined }]) {
+    assertThrows(() => fixtureDelivery(wrong), TypeError, "either a 'body' or 'base64'");
+  }
+  assertThrows(() => fixtureDelivery(whole, { secrets: "x" } as object), TypeError);
+});

@@ -1,0 +1,192 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import type { LogRecord } from "../../core/mod.ts";
+import type { EventStore } from "../../events/mod.ts";
+import { Alarm } from "../../watch/alarm.ts";
+import type { Alert } from "../../watch/alert.ts";
+import type { Health } from "../../watch/health.ts";
+import { WallClock } from "../_wall_clock.ts";
+import { testStoreOnce } from "../events/store/contract/_contract.ts";
+
+const HEALTHY: Health = {
+  ...{ at: 0, processes: [], isCut: false, oldestDue: null, activity: null, hasDead: false },
+  problems: [],
+};
+
+/** Alarms of several processes on one store, and what they have told. */
+class Alarms {
+  readonly told: (Alert & { readonly by: number })[] = [];
+  readonly logs: LogRecord[] = [];
+  health = HEALTHY;
+  /** Error of whoever is told. */
+  error: Error | undefined;
+  readonly #store: EventStore;
+  #count = 0;
+
+  constructor(store: EventStore) {
+    this.#store = store;
+  }
+
+  /** Starts a process. */
+  start(): Alarm {
+    const by = ++this.#count;
+    return new Alarm({
+      app: "bot",
+      note: this.#store.alertNote,
+      read: () => Promise.resolve({ ...this.health, at: Date.now() }),
+      tell: (alert) => {
+        if (this.error) throw this.error;
+        this.told.push({ ...alert, by });
+      },
+      log: (record) => void this.logs.push(record),
+    });
+  }
+
+  /** Makes an event that has been due for a while, or none. */
+  due(ms: number | undefined): void {
+    const oldestDue = ms === undefined
+      ? null
+      : { id: "github:1", at: Date.now() - ms, record: undefined };
+    this.health = { ...HEALTHY, oldestDue };
+  }
+
+  /** Lists what was told, in a few words. */
+  get words(): string[] {
+    return this.told.map(({ key, state }) => `${key} ${state}`);
+  }
+}
+
+testStoreOnce(
+  "what is wrong is told once, with its end, by one of several processes",
+  async ({ store }) => {
+    using clock = new WallClock();
+    const sut = new Alarms(store);
+    const all = [sut.start(), sut.start(), sut.start()];
+    const look = () => Promise.all(all.map((alarm) => alarm.look()));
+    await look();
+    assertEquals([sut.words, (await store.alertNote.read()).version], [[], null]);
+    sut.due(120_000);
+    for (let i = 0; i < 3; i++) await look();
+    assertEquals(sut.words, ["oldest_due begun"]);
+    // As long as nothing changes, nothing is written.
+    const { version } = await store.alertNote.read();
+    await look();
+    assertEquals((await store.alertNote.read()).version, version);
+    const { app, kind, text, since, endedAt } = sut.told[0]!;
+    assertEquals([app, kind, endedAt], ["bot", "oldest_due", undefined]);
+    assertMatch(text, /^An event has been due for 2 min, and nobody has taken it: github:1$/);
+    assertEquals(Math.abs(Date.now() - 120_000 - since) < 5_000, true);
+    // A process that is started anew does not tell it again.
+    all.push(sut.start());
+    await look();
+    sut.due(undefined);
+    await look();
+    clock.advance(60_000);
+    await look();
+    // It is back before it was over.
+    sut.due(120_000);
+    await look();
+    assertEquals(sut.words, ["oldest_due begun"]);
+    sut.due(undefined);
+    await look();
+    clock.advance(95_000);
+    for (let i = 0; i < 3; i++) await look();
+    assertEquals(sut.words, ["oldest_due begun", "oldest_due ended"]);
+    assertEquals(typeof sut.told[1]!.endedAt, "number");
+    // It comes again.
+    sut.due(120_000);
+    await look();
+    assertEquals(sut.words.slice(2), ["oldest_due begun"]);
+    assertEquals(sut.logs, []);
+  },
+);
+
+testStoreOnce(
+  "what could not be told is told later, also by another process",
+  async ({ store }) => {
+    using clock = new WallClock();
+    const sut = new Alarms(store);
+    const first = sut.start();
+    sut.error = new Error("Slack is down");
+    sut.due(120_000);
+    await first.look();
+    await first.look();
+    assertEquals(sut.logs.map(({ message, key, retryInMs }) => [message, key, retryInMs]), [
+      ["alert not told, to be tried again", "oldest_due", 15_000],
+    ]);
+    await first.stop();
+    sut.error = undefined;
+    const second = sut.start();
+    await second.look();
+    assertEquals(sut.words, []);
+    clock.advance(16_000);
+    await second.look();
+    assertEquals(sut.told.map(({ by, state }) => [by, state]), [[2, "begun"]]);
+    // An end, as well.
+    sut.due(undefined);
+    await second.look();
+    clock.advance(95_000);
+    sut.error = new Error("Slack is down again");
+    await second.look();
+    sut.error = undefined;
+    clock.advance(16_000);
+    await second.look();
+    assertEquals(sut.words, ["oldest_due begun", "oldest_due ended"]);
+    assertEquals((await store.alertNote.read()).value, null);
+  },
+);
+
+testStoreOnce("of what is over before anybody was told nobody is told", async ({ store }) => {
+  using clock = new WallClock();
+  const sut = new Alarms(store);
+  const alarm = sut.start();
+  sut.error = new Error("no");
+  sut.due(120_000);
+  await alarm.look();
+  sut.error = undefined;
+  sut.due(undefined);
+  clock.advance(16_000);
+  for (let i = 0; i < 3; i++) await alarm.look();
+  assertEquals([sut.words, (await store.alertNote.read()).value], [[], null]);
+});
+
+testStoreOnce(
+  "what a process was about to tell when it was killed is told by another",
+  async ({ store }) => {
+    using clock = new WallClock();
+    const sut = new Alarms(store);
+    const killed = new Alarm({
+      ...{ app: "bot", note: store.alertNote, log: () => {} },
+      read: () => Promise.resolve({ ...sut.health, at: Date.now() }),
+      tell: () => new Promise(() => {}),
+    });
+    sut.due(120_000);
+    killed.look();
+    while ((await store.alertNote.read()).value === null) {
+      await new Promise((next) => setTimeout(next, 5));
+    }
+    const other = sut.start();
+    await other.look();
+    assertEquals(sut.words, []);
+    clock.advance(61_000);
+    await other.look();
+    assertEquals(sut.words, ["oldest_due begun"]);
+  },
+);
+
+Deno.test("a note of another version is left alone, and nobody is told twice because of it", async () => {
+  const writes: unknown[] = [];
+  const told: Alert[] = [];
+  const alarm = new Alarm({
+    app: "bot",
+    note: {
+      read: () => Promise.resolve({ value: undefined, version: "1" }),
+      write: (value) => (writes.push(value), Promise.resolve("2")),
+    },
+    read: () =>
+      Promise.resolve({ ...HEALTHY, at: 1e12, oldestDue: { id: "a", at: 0, record: undefined } }),
+    tell: (alert) => void told.push(alert),
+    log: () => {},
+  });
+  await alarm.look();
+  assertEquals([writes, told], [[], []]);
+});

@@ -1,0 +1,104 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import type { EventStore } from "../../events/mod.ts";
+import { startWorker } from "../../events/mod.ts";
+import { type Health, HealthReader, wrongIn } from "../../watch/health.ts";
+import type { RecentActivity } from "../../watch/activity.ts";
+import { delivery } from "../events/store/_events.ts";
+import { testStoreOnce } from "../events/store/contract/_contract.ts";
+
+const QUIET: RecentActivity = {
+  ...{ recent: { attempts: 0, failed: 0 }, before: { attempts: 0, failed: 0 } },
+  ...{ dead: 0, unverified: [] },
+};
+
+/** Waits until a look at a store shows something. */
+async function seen(store: EventStore, isThere: (health: Health) => boolean): Promise<Health> {
+  const reader = new HealthReader(store, () => Promise.resolve(QUIET));
+  for (;;) {
+    const health = await reader.read();
+    if (isThere(health)) return health;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** Names what is wrong some time after a look. */
+function kindsAfter(health: Health, ms: number): string[] {
+  return wrongIn({ ...health, at: health.at + ms }).map(({ kind }) => kind);
+}
+
+testStoreOnce(
+  "handlers that hang hold their places, and what waits behind them is due",
+  async ({ store }) => {
+    const held = Promise.withResolvers<void>();
+    const worker = startWorker(store, () => held.promise, { concurrency: 2, log: () => {} });
+    try {
+      for (const id of ["a", "b"]) await store.accept(delivery(id));
+      const busy = await seen(store, ({ processes }) => processes[0]?.heldSince != null);
+      const [process] = busy.processes as [Health["processes"][0]];
+      assertEquals([process.places, process.running.length], [2, 2]);
+      assertMatch(process.name!, /^(.+:)?\d+$/);
+      // Nothing waits: it is wrong only after a while.
+      assertEquals(kindsAfter(busy, 30_000), []);
+      assertEquals(kindsAfter(busy, 200_000), []);
+      assertEquals(kindsAfter(busy, 301_000), ["places_held"]);
+      await store.accept(delivery("c"));
+      const late = await seen(store, ({ oldestDue }) => oldestDue !== null);
+      assertEquals(late.oldestDue!.record?.id, late.oldestDue!.id);
+      assertEquals(kindsAfter(late, 30_000), []);
+      assertEquals(kindsAfter(late, 65_000).toSorted(), ["oldest_due", "places_held"]);
+      const { text } = wrongIn({ ...late, at: late.at + 780_000 })[0]!;
+      assertMatch(
+        text,
+        /^All 2 places of the process .+ have been held for 13 min, the longest by .*[ab] /,
+      );
+    } finally {
+      held.resolve();
+      await worker.stop();
+    }
+    assertEquals((await seen(store, () => true)).processes, []);
+  },
+);
+
+testStoreOnce(
+  "a handler past its time limit is wrong at once, and holds no place",
+  async ({ store }) => {
+    const held = Promise.withResolvers<void>();
+    const worker = startWorker(store, () => held.promise, {
+      ...{ concurrency: 2, timeoutMs: 20, log: () => {} },
+    });
+    try {
+      await store.accept(delivery("a"));
+      const health = await seen(
+        store,
+        ({ processes }) => processes[0]?.running[0]?.isOverdue === true,
+      );
+      assertEquals([health.processes[0]!.heldSince, kindsAfter(health, 0)], [null, [
+        "places_held",
+      ]]);
+      held.resolve();
+      await seen(store, ({ processes }) => processes[0]?.running.length === 0);
+    } finally {
+      await worker.stop();
+    }
+  },
+);
+
+/** Names what is wrong with an activity. */
+function wrongWith(activity: Partial<RecentActivity>, hasDead = false): string[] {
+  return wrongIn({
+    ...{ at: 0, processes: [], isCut: false, oldestDue: null, hasDead, problems: [] },
+    activity: { ...QUIET, ...activity },
+  }).map(({ key }) => key);
+}
+
+Deno.test("failed attempts are wrong if they are many, and refusals if they are about the secret", () => {
+  assertEquals(wrongWith({ recent: { attempts: 4, failed: 4 } }), []);
+  assertEquals(wrongWith({ recent: { attempts: 26, failed: 5 } }), []);
+  assertEquals(wrongWith({ recent: { attempts: 25, failed: 5 } }), ["failure_rate"]);
+  assertEquals(wrongWith({ dead: 3 }), []);
+  assertEquals(wrongWith({ dead: 3 }, true), ["dead"]);
+  const refused = (code: string, count: number) => [{ source: "github", code, count, since: 0 }];
+  assertEquals(wrongWith({ unverified: refused("INVALID_SIG", 2) }), []);
+  assertEquals(wrongWith({ unverified: refused("MISSING_SIG", 99) }), []);
+  assertEquals(wrongWith({ unverified: refused("INVALID_SIG", 3) }), ["refused:github"]);
+});

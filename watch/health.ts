@@ -1,0 +1,313 @@
+/**
+ * What is wrong with an app: read from its store and from what its processes have counted. The console shows it, and the
+ * alarm tells it.
+ *
+ * @module
+ */
+import { duration } from "../core/duration.ts";
+import type { EventRecord, EventStore, Problem } from "../events/store/mod.ts";
+import type { AttemptNumbers, RecentActivity } from "./activity.ts";
+import type { Alert } from "./alert.ts";
+
+/** Time for which an event may be due, as in the rule for Prometheus. */
+const DUE_MS = 60_000;
+
+/** Time for which all places of a process may be held while events are due, and while none is. */
+const [HELD_MS, IDLE_HELD_MS] = [60_000, 300_000] as const;
+
+/** Number and share of failed attempts from which on something is wrong. */
+const [FAILED, FAILED_SHARE] = [5, 0.2] as const;
+
+/** Number of refused deliveries without a verified one from which on something is wrong. */
+const REFUSED = 3;
+
+/**
+ * Error codes of deliveries whose sender has another secret, or another clock, and what they mean. Deliveries without any
+ * signature are not among them: whoever finds the address sends those.
+ */
+export const SECRET_CODES: Readonly<Record<string, string>> = {
+  INVALID_SIG: "the signature does not match",
+  INVALID_TOKEN: "the token does not match",
+  STALE_SIG: "the signature is too old, or ahead of time",
+};
+
+/** Time for which a problem is new, in hours of its attempts and in milliseconds. */
+const [NEW_HOURS, NEW_MS] = [2, 3_600_000] as const;
+
+/** Number of failed attempts from which on an error is not met once only. */
+const REPEATED = 3;
+
+/** Most problems that are read, and most events that are counted of each. */
+const [MAX_PROBLEMS, MAX_COUNTED] = [50, 100] as const;
+
+/** Longest text of an error. */
+const MAX_LINE = 200;
+
+/** Most running events that are read. */
+const MAX_RUNNING = 500;
+
+/** Shortest time from one reading to the next, and the rest after one as a multiple of its duration: 2 % of the time. */
+const [PERIOD_MS, REST] = [1_500, 50] as const;
+
+/** Longest time from one reading to the next while nothing changes that this process knows of. */
+const IDLE_MS = 20_000;
+
+/** Event that is running. */
+export interface RunningEvent {
+  /** Record of the event. */
+  readonly record: EventRecord;
+  /** Time at which it was leased, milliseconds since the epoch. */
+  readonly since: number;
+  /** True if its process has noted that its handler runs past its time limit. */
+  readonly isOverdue: boolean;
+}
+
+/** Process that is awake, with what it runs. */
+export interface ProcessHealth {
+  /** Id: the owner of its leases. */
+  readonly id: string;
+  /** Name of its machine and number there; undefined if it has not noted that. */
+  readonly name: string | undefined;
+  /** Version of its code. */
+  readonly version: string | undefined;
+  /** Time at which it has started; undefined if its note cannot be read. */
+  readonly startedAt: number | undefined;
+  /** Time at which it has noted itself last; undefined if its note cannot be read. */
+  readonly seenAt: number | undefined;
+  /** Number of events that it handles at a time; undefined if it has not noted that. */
+  readonly places: number | undefined;
+  /** Events that it has leased, the longest-running first. */
+  readonly running: readonly RunningEvent[];
+  /** Time since which all of its places are held by the same events; null while one is free. */
+  readonly heldSince: number | null;
+}
+
+/** State of an app, as far as it may be wrong. */
+export interface Health {
+  /** Time at which it was read, milliseconds since the epoch. */
+  readonly at: number;
+  /** Processes that are awake. */
+  readonly processes: readonly ProcessHealth[];
+  /** True if more events run than are read. */
+  readonly isCut: boolean;
+  /** Event that has been due for the longest; null if none is due. */
+  readonly oldestDue: Awaited<ReturnType<EventStore["inspect"]["oldestDue"]>>;
+  /** Recent activity; null as long as it was not read. */
+  readonly activity: RecentActivity | null;
+  /** True if events have died in the last hour, and dead ones that failed are there still. */
+  readonly hasDead: boolean;
+  /** Problems that have events; none if they were not read. */
+  readonly problems: readonly Problem[];
+}
+
+/** Something that is wrong. */
+export interface Wrong extends Pick<Alert, "kind" | "key" | "text" | "since"> {
+  /** Set if it is worth a message only to those who have got one when it was new. */
+  readonly isOld?: boolean | undefined;
+}
+
+/**
+ * Reader of what is wrong. It reads at most every 1.5 seconds, however often it is asked, and less and less often while
+ * nothing changes: a page that is left open would read an idle store 1,800 times an hour.
+ */
+export class HealthReader {
+  readonly #store: EventStore;
+  readonly #activity: () => Promise<RecentActivity | null>;
+  #last: Promise<Health> | undefined;
+  #nextAt = -Infinity;
+  /** The pause after a reading that has found nothing new, when it ends, and what was found. */
+  #idleMs: number = PERIOD_MS;
+  #idleUntil = -Infinity;
+  #found = "";
+  /** Set if something has happened since the last reading began. */
+  #isStirred = false;
+
+  /**
+   * Creates a reader.
+   *
+   * @param store The store.
+   * @param activity Reads the recent activity.
+   */
+  constructor(store: EventStore, activity: () => Promise<RecentActivity | null>) {
+    this.#store = store;
+    this.#activity = activity;
+  }
+
+  /** Notes that something has happened in this process, so that it is read again. */
+  stir(): void {
+    this.#isStirred = true;
+    this.#idleMs = PERIOD_MS;
+    this.#idleUntil = -Infinity;
+  }
+
+  /** Reads it, unless that was done a short time ago. */
+  look(): Promise<Health> {
+    const isDue = performance.now() >= Math.max(this.#nextAt, this.#idleUntil);
+    return this.#last && !isDue ? this.#last : this.read();
+  }
+
+  /**
+   * Reads it now.
+   *
+   * @param withProblems Set to read the problems although nothing has failed for a while.
+   * @returns The state.
+   */
+  read(withProblems = false): Promise<Health> {
+    const start = performance.now();
+    this.#nextAt = Infinity;
+    this.#isStirred = false;
+    const reading = this.#read(withProblems);
+    const end = (health: Health) => {
+      const now = performance.now();
+      this.#nextAt = now + Math.max(PERIOD_MS, REST * (now - start));
+      if (!this.#isStirred) this.#noteIdle(health);
+    };
+    reading.then(end, () => this.#last = undefined);
+    return this.#last = reading;
+  }
+
+  /** Waits longer and longer while the same is found. */
+  #noteIdle({ processes, oldestDue, activity }: Health): void {
+    const running = processes.map(({ id, running }) => [id, ...running.map(({ since }) => since)]);
+    const found = JSON.stringify([running, oldestDue?.id, activity]);
+    this.#idleMs = found === this.#found ? Math.min(2 * this.#idleMs, IDLE_MS) : PERIOD_MS;
+    this.#idleUntil = performance.now() + this.#idleMs;
+    this.#found = found;
+  }
+
+  async #read(withProblems: boolean): Promise<Health> {
+    const [oldestDue, running, notes, activity] = await Promise.all([
+      this.#store.inspect.oldestDue(),
+      Array.fromAsync(this.#store.list({ state: "running", maxReads: MAX_RUNNING })),
+      this.#store.processes(),
+      this.#activity(),
+    ]);
+    const failed = (activity?.recent.failed ?? 0) + (activity?.before.failed ?? 0);
+    const problems = withProblems || failed > 0 ? await this.#problems() : [];
+    return {
+      at: Date.now(),
+      processes: notes.map((note) => processOf(note, running)),
+      isCut: running.length === MAX_RUNNING,
+      ...{ oldestDue, activity, problems },
+      hasDead: (activity?.dead ?? 0) > 0 && await this.#hasDead(),
+    };
+  }
+
+  async #problems(): Promise<readonly Problem[]> {
+    const limits = { limit: MAX_PROBLEMS, max: MAX_COUNTED, hours: NEW_HOURS };
+    return (await this.#store.inspect.problems(limits)).problems;
+  }
+
+  async #hasDead(): Promise<boolean> {
+    const list = this.#store.list({ state: "dead", outcome: "failed", order: "newest", limit: 1 });
+    return (await Array.fromAsync(list)).length > 0;
+  }
+}
+
+type Note = Awaited<ReturnType<EventStore["processes"]>>[number];
+
+function processOf(note: Note, all: readonly EventRecord[]): ProcessHealth {
+  const known = "isUnreadable" in note ? undefined : note;
+  const overdue = new Set(known?.overdue);
+  const running = all.filter(({ lease }) => lease?.owner === note.id)
+    .map((record) => ({
+      ...{ record, since: record.lease!.startedAt, isOverdue: overdue.has(record.id) },
+    }))
+    .sort((a, b) => a.since - b.since);
+  const places = known?.places;
+  const held = running.filter(({ isOverdue }) => !isOverdue);
+  const heldSince = places === undefined ? null : held[places - 1]?.since ?? null;
+  const { name, version, startedAt, seenAt } = known ?? {};
+  return { id: note.id, name, version, startedAt, seenAt, places, running, heldSince };
+}
+
+/** Finds what is wrong. */
+export function wrongIn(health: Health): Wrong[] {
+  const { oldestDue, activity, hasDead, problems, at } = health;
+  const found: (Wrong | undefined)[] = [
+    ...health.processes.map((process) => heldIn(process, health)),
+    oldestDue && at - oldestDue.at > DUE_MS ? dueTooLong(oldestDue, at) : undefined,
+  ];
+  if (activity) found.push(failing(activity, at), ...refused(activity));
+  if (activity && hasDead) found.push(died(activity, at));
+  found.push(...problems.map((problem) => newProblem(problem, at)));
+  return found.filter((each) => each !== undefined);
+}
+
+/** Tells of a problem. It is wrong if an event has died of it, or attempts go on failing. */
+function newProblem({ id, error, handler, firstAt, dead, hours }: Problem, at: number): Wrong {
+  const attempts = hours.reduce((sum, each) => sum + each, 0);
+  const isWorse = dead.count > 0 || attempts >= REPEATED;
+  const [line = ""] = error.split("\n", 1);
+  const text = `A new error of ${handler}: ${line.slice(0, MAX_LINE)}`;
+  const isOld = !isWorse || at - firstAt >= NEW_MS;
+  return { kind: "problem", key: `problem:${id}`, since: firstAt, text, ...(isOld && { isOld }) };
+}
+
+/** Shows the share of the attempts that have failed. */
+export function shareOf({ attempts, failed }: AttemptNumbers): string {
+  return attempts === 0 ? "none" : `${Math.round(100 * failed / attempts)} %`;
+}
+
+function dueTooLong(
+  { id, at: since, record }: NonNullable<Health["oldestDue"]>,
+  at: number,
+): Wrong {
+  const name = record ? `${id} (${record.type})` : id;
+  const text = `An event has been due for ${
+    duration(at - since)
+  }, and nobody has taken it: ${name}`;
+  return { kind: "oldest_due", key: "oldest_due", since, text };
+}
+
+/** Tells whether a process has no place left, or a handler that runs past its time limit. */
+function heldIn(process: ProcessHealth, { oldestDue, at }: Health): Wrong | undefined {
+  const { id, name, heldSince, places, running } = process;
+  const overdue = running.find(({ isOverdue }) => isOverdue);
+  const isHeld = heldSince !== null &&
+    at - heldSince > (oldestDue && oldestDue.at <= at ? HELD_MS : IDLE_HELD_MS);
+  const longest = running[0];
+  if (!longest || (!isHeld && !overdue)) return undefined;
+  const shown = isHeld ? longest : overdue!;
+  const what = isHeld
+    ? `All ${places} places of the process ${name ?? id} have been held for ${
+      duration(at - heldSince)
+    }, the longest by`
+    : `The handler of an event runs past its time limit in the process ${name ?? id}:`;
+  return {
+    ...{ kind: "places_held", key: `places_held:${id}`, since: isHeld ? heldSince : shown.since },
+    text: `${what} ${shown.record.id} (${shown.record.type}), since ${duration(at - shown.since)}`,
+  };
+}
+
+function failing({ recent, before }: RecentActivity, at: number): Wrong | undefined {
+  const { failed, attempts } = recent;
+  if (failed < FAILED || failed < FAILED_SHARE * attempts) return undefined;
+  const text =
+    `${shareOf(recent)} of the ${attempts} attempts of the last 15 minutes have failed ` +
+    `(in the hour before: ${shareOf(before)})`;
+  return { kind: "failure_rate", key: "failure_rate", since: at, text };
+}
+
+function died({ dead }: RecentActivity, at: number): Wrong {
+  const text = dead === 1
+    ? "An event has died in the last hour"
+    : `${dead} events have died in the last hour`;
+  return { kind: "dead", key: "dead", since: at, text };
+}
+
+/** Finds the platforms of which no delivery has the right secret any more. */
+function refused({ unverified }: RecentActivity): Wrong[] {
+  const bySource = Map.groupBy(
+    unverified.filter(({ code }) => Object.hasOwn(SECRET_CODES, code)),
+    ({ source }) => source,
+  );
+  return [...bySource].flatMap(([source, all]) => {
+    const count = all.reduce((sum, each) => sum + each.count, 0);
+    const since = Math.min(...all.map((each) => each.since));
+    const { code } = all.reduce((most, each) => each.count > most.count ? each : most);
+    const text = `${count} deliveries to the platform ${source} were refused since ` +
+      `${new Date(since).toISOString().slice(11, 16)} UTC: ${SECRET_CODES[code]}`;
+    return count < REFUSED ? [] : [{ kind: "refused", key: `refused:${source}`, since, text }];
+  });
+}
