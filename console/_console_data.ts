@@ -41,6 +41,15 @@ export type Overview =
 const MAX_WAIT_MS = 40;
 
 /**
+ * Shortest time of reading problems after which other readers get the same, the longest time for which they do, and that
+ * time for each millisecond that it took.
+ */
+const [LONG_MS, MAX_AGE_MS, AGE_PER_MS] = [50, 5_000, 50] as const;
+
+/** Most lists of problems that are kept for other readers. */
+const MAX_LISTS = 10;
+
+/**
  * Data that the console's pages show, and the acts that they offer. It counts what its telemetry is told, and writes
  * that each minute. Nothing is read before somebody looks.
  */
@@ -58,6 +67,8 @@ export class ConsoleData {
   readonly actCounts: ActCounts;
   readonly #store: EventStore;
   readonly #counter: StateCounter;
+  /** Problems as they were read last, and until when they are shown, by the monotonic clock. */
+  readonly #problems = new Map<string, { readonly read: Promise<ProblemList>; until: number }>();
   readonly #watch: Watch;
   #uses: ReturnType<EventStore["inspect"]["uses"]> | undefined;
   #usesReadAt = -Infinity;
@@ -154,8 +165,21 @@ export class ConsoleData {
   }
 
   /** Reads the problems that have events, those with the most first, or the one with an id. */
-  problems(options: ProblemOptions): Promise<ProblemList> {
-    return this.#store.inspect.problems(options);
+  async problems(options: ProblemOptions): Promise<ProblemList> {
+    const key = JSON.stringify(options);
+    const known = this.#problems.get(key);
+    if (known && performance.now() < known.until) return await known.read;
+    const start = performance.now();
+    const counted = { read: this.#store.inspect.problems(options), until: Infinity };
+    if (this.#problems.size >= MAX_LISTS) this.#problems.clear();
+    this.#problems.set(key, counted);
+    try {
+      return await counted.read;
+    } finally {
+      const tookMs = performance.now() - start;
+      const ageMs = tookMs < LONG_MS ? 0 : Math.min(MAX_AGE_MS, AGE_PER_MS * tookMs);
+      counted.until = start + tookMs + ageMs;
+    }
   }
 
   /** Reads the bytes of a payload; null if it is not kept any more. */

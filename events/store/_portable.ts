@@ -6,6 +6,7 @@
 import { untilDone } from "../../core/tries.ts";
 import { arrive } from "./_acceptance.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
+import type { Problems } from "./_problems.ts";
 import { storedStep } from "./_steps.ts";
 import { answerCell, answers, arriving, restoreWake } from "./_waits.ts";
 import { imported } from "./arrival.ts";
@@ -39,11 +40,13 @@ const MARKED_MS = 604_800_000;
  *
  * @param core The store.
  * @param kept The payloads that it keeps.
+ * @param problems The problems of its events.
  * @returns The operation.
  */
 export function restoring(
   core: StoreCore,
   kept: KeptPayloads,
+  problems: Problems,
 ): EventOperations["restore"] {
   const { engine, retentionMs } = core;
 
@@ -84,6 +87,7 @@ export function restoring(
     const { record, body } = event;
     const payload = body && newPayloadRef(engine, body);
     if ((await engine.get([record.id]))[0] !== null) return "known";
+    await problems.note(record);
     const { steps, results = {} } = { ...record, results: event.results };
     for (const step of steps ?? []) {
       // Before the event, which may be handled at once.

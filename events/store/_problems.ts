@@ -12,6 +12,7 @@ import { isText, isTime, listOf, shape } from "../../core/shape.ts";
 import type { BoundedCount, Cell, CellKey, ProblemCount, SumChange } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { isProblemId } from "./problem.ts";
+import type { PortableRecord } from "./portable_event.ts";
 import type { StoreCore } from "./store_core.ts";
 
 const HOUR_MS = 3_600_000;
@@ -31,8 +32,11 @@ const MAX_NOTED = 1_000;
 /** The largest number of problems that are counted: if there are more, errors have no pattern. */
 const MAX_PROBLEMS = 1_000;
 
-/** The number of cells that are deleted together. */
-const DELETED = 100;
+/** The numbers of cells that are deleted together, and that are read at a time. */
+const [DELETED, AT_ONCE] = [100, 500] as const;
+
+/** The number of problems whose hours are read one by one. */
+const FEW = 2;
 
 /** The kinds of the cells: the notes, the failed attempts of an hour, and the times of the last ones. */
 const [NOTE, HOUR, LAST] = ["problem", "problemHour", "problemLast"] as const;
@@ -133,18 +137,29 @@ export class Problems {
    */
   async attempt(after: EventRecord, handler?: string): Promise<NotedAttempt | undefined> {
     const { problem: id, attempts } = after;
-    const { endedAt, error = "" } = attempts.at(-1) ?? {};
-    if (id === undefined || endedAt === undefined) return undefined;
-    const hour = hourOf(endedAt);
-    if (this.#noted.get(id) !== hour) {
-      const { intake, source, type } = after;
-      const origin = { source: intake ?? source, handler: handler ?? type };
-      await this.#note(id, { v: 1, error, ...origin, firstAt: endedAt, versions: [] });
-      if (this.#noted.size >= MAX_NOTED) this.#noted.clear();
-      this.#noted.set(id, hour);
-    }
-    const sums = [{ key: hourKey(id, hour), by: 1 }, { key: [LAST, id], to: endedAt }] as const;
-    return { sums };
+    const at = attempts.at(-1)?.endedAt;
+    if (id === undefined || at === undefined) return undefined;
+    await this.note(after, handler);
+    return { sums: [{ key: hourKey(id, hourOf(at)), by: 1 }, { key: [LAST, id], to: at }] };
+  }
+
+  /**
+   * Notes the problem of an event that has failed, here or in another store, unless this process has done so in the hour of
+   * its last attempt.
+   *
+   * @param record The record of the event.
+   * @param handler The handler that has failed; undefined if it is not known.
+   */
+  async note(record: EventRecord | PortableRecord, handler?: string): Promise<void> {
+    const { problem: id, attempts, intake, source, type, receivedAt } = record;
+    if (id === undefined) return;
+    const { error = "", endedAt: firstAt = receivedAt } = attempts.at(-1) ?? {};
+    const hour = hourOf(firstAt);
+    if (this.#noted.get(id) === hour) return;
+    const origin = { source: intake ?? source, handler: handler ?? type };
+    await this.#note(id, { v: 1, error, ...origin, firstAt, versions: [] });
+    if (this.#noted.size >= MAX_NOTED) this.#noted.clear();
+    this.#noted.set(id, hour);
   }
 
   /** Notes a problem, or that this version has met it. */
@@ -181,23 +196,38 @@ export class Problems {
   /** Reads what is noted of problems. */
   async #told(counts: readonly ProblemCount[], hours: number): Promise<Problem[]> {
     const { engine } = this.#core;
-    const now = hourOf(engine.now());
-    const last = Array.from({ length: hours }, (_, i) => now - hours + 1 + i);
-    const keys = counts.flatMap(({ id }): CellKey[] => [
-      ...[[NOTE, id], [LAST, id]] as const,
-      ...last.map((hour) => hourKey(id, hour)),
+    const ids = counts.map(({ id }) => id);
+    const [attempts, cells] = await Promise.all([
+      this.#attemptsOf(ids, hours),
+      engine.cells(ids.flatMap((id): CellKey[] => [[NOTE, id], [LAST, id]])),
     ]);
-    const cells = (await engine.cells(keys)).values();
-    const take = () => cells.next().value!.value;
-    const noted = counts.map((count) => ({
-      ...{ count, note: take(), lastAt: take(), hours: last.map(() => numberIn(take())) },
-    }));
-    return await Promise.all(noted.map(async ({ count, note, lastAt, hours }) => {
+    return await Promise.all(counts.map(async (count, i) => {
+      const [note, last] = [cells[2 * i]!.value, cells[2 * i + 1]!.value];
       const known = isNote(note) ? note : await this.#found(count.id);
       const { error, handler, source, firstAt, versions } = known;
-      const about = { error, handler, source, firstAt, versions, hours };
-      return { ...count, ...about, lastAt: Math.max(numberIn(lastAt), firstAt) };
+      const about = { error, handler, source, firstAt, versions, hours: attempts[i]! };
+      return { ...count, ...about, lastAt: Math.max(numberIn(last), firstAt) };
     }));
+  }
+
+  /** Reads how many attempts have failed by problems in the last hours, the current one last. */
+  async #attemptsOf(ids: readonly string[], hours: number): Promise<number[][]> {
+    const { engine } = this.#core;
+    const first = hourOf(engine.now()) - hours + 1;
+    const attempts = new Map(ids.map((id) => [id, new Array<number>(hours).fill(0)]));
+    // Those of a few problems one by one, and otherwise those of all.
+    const cells = ids.length <= FEW
+      ? await engine.cells(
+        ids.flatMap((id) => attempts.get(id)!.map((_, i) => hourKey(id, first + i))),
+      )
+      : engine.list([HOUR], { from: [HOUR, first], atOnce: AT_ONCE });
+    for await (const { key: [, hour, id], value } of cells) {
+      const of = attempts.get(String(id));
+      const at = Number(hour) - first;
+      // A clock may be ahead.
+      if (of && at in of) of[at] = numberIn(value);
+    }
+    return ids.map((id) => attempts.get(id)!);
   }
 
   /** Takes what is told of a problem without a note from its latest event: it was imported, say. */
@@ -217,8 +247,7 @@ export class Problems {
   async tidy(): Promise<number> {
     const { engine } = this.#core;
     const now = engine.now();
-    const oldest = hourOf(now) - KEPT_HOURS;
-    await this.#delete(engine.list([HOUR]), ({ key }) => Number(key.at(-1)) < oldest);
+    await this.#delete(engine.list([HOUR], { before: [HOUR, hourOf(now) - KEPT_HOURS] }));
     const gone = async ({ key, value }: Cell) => {
       const id = String(key.at(-1));
       const [last] = await engine.cells([[LAST, id]]);
@@ -235,7 +264,7 @@ export class Problems {
   /** Deletes cells. Returns the last parts of their keys. */
   async #delete(
     cells: AsyncIterable<Cell>,
-    isMeant: (cell: Cell) => boolean | Promise<boolean>,
+    isMeant: (cell: Cell) => boolean | Promise<boolean> = () => true,
   ): Promise<string[]> {
     const { engine } = this.#core;
     const deleted: string[] = [];
@@ -260,7 +289,7 @@ function hourOf(time: number): number {
 }
 
 function hourKey(id: string, hour: number): CellKey {
-  return [HOUR, id, hour];
+  return [HOUR, hour, id];
 }
 
 function eventsOf({ dead, retrying }: ProblemCount): number {

@@ -109,7 +109,7 @@ function storeOf(core: StoreCore): EventStore {
     limits: (options) => listLimits(core, options),
     reopenLimit: (name, options) => reopenLimit(core, name, options),
     processes: () => listProcesses(core),
-    restore: restoring(core, kept),
+    restore: restoring(core, kept, problems),
     portableEntries: () => portableEntries(core),
     restoreEntry: (entry) => restoreEntry(core, entry),
     accept,

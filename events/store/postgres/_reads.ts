@@ -270,12 +270,13 @@ export class EventReads
         select problem, (select count(*) from (
           select 1 from @event as event where event.problem = found.problem limit $1::float8::bigint
         ) as counted)::float8 as count from found where problem is not null
-      ) as counts where count > 0 limit $2::float8::bigint`,
+      ) as counts limit $2::float8::bigint`,
       Math.min(max + 1, Number.MAX_SAFE_INTEGER),
       2 * problems,
       ...id === undefined ? [] : [textArray(problemColumns({ filter: { problem: id } })!)],
     );
-    const counts = rows.map(({ problem, count }) =>
+    // A condition on the count here would have Postgres count twice.
+    const counts = rows.filter(({ count }) => count > 0).map(({ problem, count }) =>
       [problem, { count: Math.min(count, max), isMore: count > max }] as const
     );
     return problemCounts(counts).slice(0, problems);

@@ -35,7 +35,8 @@ testStoreInOneProcess(
     });
     const dying = await openEventStore(failing, { notifier: "watch" });
     const lease = await notingParts(dying, await claimed(dying), 32, 1_000);
-    commits = 2;
+    // One notes the problem, and two are of the batch.
+    commits = 3;
     await assertRejects(() => dying.bury(lease, "no", { reports: true }), Error, "killed");
     const ahead = await listed(store, { state: "dead" });
     assertEquals(ahead.length, 12);

@@ -3,7 +3,7 @@ import { createEventStore } from "../../../../events/store/open_store.ts";
 import { Connection } from "../../../../events/store/sqlite/_connection.ts";
 import { openSqliteFile } from "../../../../events/store/sqlite/_file.ts";
 import { openSqliteEngine } from "../../../../events/store/sqlite/sqlite_engine.ts";
-import { claimOne, delivery } from "../_events.ts";
+import { claimAll, claimOne, delivery } from "../_events.ts";
 
 /** Collects the statements that connections run, with their first values, until it goes out of scope. */
 function statements(): Disposable & { readonly found: Map<string, readonly unknown[]> } {
@@ -50,6 +50,11 @@ Deno.test("no statement of the engine reads a table from its beginning, or sorts
     await Array.fromAsync(engine.scan({ filter: {}, onlyOpen: true, isNewestFirst }));
   }
   await store.inspect.count(10);
+  for (const lease of await claimAll(store)) await store.bury(lease, new Error("no"));
+  const { problems: [problem] } = await store.inspect.problems();
+  for (const state of [undefined, "dead"] as const) {
+    await Array.fromAsync(store.list({ problem: problem!.id, state, order: "newest" }));
+  }
   await engine.group("key", { from: 0, limit: 1 });
   await engine.ids({ before: "x", limit: 1 });
   await store.tidy({ times: 10, groups: true, uploadsOlderThanMs: 1, payloads: true });
