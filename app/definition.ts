@@ -24,7 +24,7 @@ import type { FailingRule } from "../events/store/failing.ts";
 import { checkKeepPayloads } from "../events/store/store_core.ts";
 import { checkStoreDefinition, type StoreDefinition } from "../events/store/store_definition.ts";
 import { checkWorkerOptions } from "../events/worker/worker.ts";
-import type { Describe, Platform } from "../webhook/mod.ts";
+import type { Delivery, Platform } from "../webhook/mod.ts";
 import { checkPlatform } from "../webhook/platform.ts";
 import type { Alert } from "../watch/alert.ts";
 import { type AppOptions, type BaseEnv, createBaseApp } from "./base_app.ts";
@@ -209,7 +209,7 @@ export interface AppDefinition<
    * result of a code host's events; the command, button or kind of content of a chat's; the object and amount of a
    * payment's. It keeps nothing that a person has written in a chat. With an empty text, there is none.
    */
-  readonly describe?: Describe | undefined;
+  readonly describe?: ((delivery: Delivery) => string | undefined) | undefined;
 }
 
 /**

@@ -330,7 +330,7 @@ function progressPage(act: Act, canAct: boolean): Html {
     tag("div.head", tag("h1", KIND_NAMES[kind]), badge),
     isRunning && html`<progress aria-label="Progress" ${raw(done)}></progress>`,
     html`<p role="status">${resultOf(act)}</p>`,
-    canAct && eventId === undefined && turn(act),
+    canAct && query && turn(act),
     error !== undefined && note("alert", true, tag("p", shown(error, 500))),
     known,
     lists !== undefined &&

@@ -15,14 +15,14 @@ import { readDeliveries } from "./_deliveries_page.ts";
 import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
-import { type OverviewData, readOverview } from "./_overview_page.ts";
-import { hideParked, readParked } from "./_parked_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
-import { readRefusals } from "./_refusals_page.ts";
-import { readRunning, type Running } from "./_running_page.ts";
+import { type OverviewData, readOverview, withoutErrors } from "./_overview_page.ts";
+import { readRefusals, withoutSamples } from "./_refusals_page.ts";
+import { nameOfError } from "./_timeline.ts";
+import { hideParked, readParked } from "./_parked_page.ts";
+import { hideRunning, readRunning } from "./_running_page.ts";
 import { readSchedules } from "./_schedules_page.ts";
 import { hideValue, readState, readStates } from "./_states_page.ts";
-import { nameOfError } from "./_timeline.ts";
 
 /** Reading of what a page shows. */
 export interface Reading {
@@ -30,7 +30,7 @@ export interface Reading {
   read(data: ConsoleData, parameters: URLSearchParams, hidesPayloads: boolean): Promise<unknown>;
   /**
    * Takes out what an app hides that hides its payloads: what handlers and senders have written. Without it, such an
-   * app does not serve the page. A reading that is told to hide it leaves nothing to take out.
+   * app does not serve the page.
    */
   hide?(found: never): unknown;
   /** True if it has a payload, or what handlers have written: the answer is not compressed. */
@@ -44,21 +44,12 @@ const asIs = (found: unknown): unknown => found;
 export const READINGS: Readonly<Record<string, Reading>> = {
   overview: {
     read: readOverview,
-    hide: ({ strip, ...found }: OverviewData) => ({
-      ...found,
-      strip: strip && {
-        ...strip,
-        wrong: strip.wrong.map((each) =>
-          each.kind === "problem" ? { ...each, text: undefined } : each
-        ),
-      },
-    }),
+    hide: (found: OverviewData) => withoutErrors(found),
   },
   refusals: {
     isPrivate: true,
     read: readRefusals,
-    hide: (found: Awaited<ReturnType<typeof readRefusals>>) =>
-      found.map(({ samples: _, ...refused }) => refused),
+    hide: withoutSamples,
   },
   deliveries: {
     isPrivate: true,
@@ -95,18 +86,12 @@ export const READINGS: Readonly<Record<string, Reading>> = {
       page: { ...page, events: page.events.map(withoutContent) },
     }),
   },
-  running: {
-    read: readRunning,
-    hide: ({ events, ...found }: Running) => ({
-      ...found,
-      events: events.map(({ description: _, ...event }) => event),
-    }),
-  },
+  limits: { read: readLimits, hide: asIs },
+  running: { isPrivate: true, read: readRunning, hide: hideRunning },
   parked: { isPrivate: true, read: readParked, hide: hideParked },
   schedules: { read: readSchedules, hide: asIs },
   states: { read: readStates, hide: asIs },
   state: { isPrivate: true, read: readState, hide: hideValue },
-  limits: { read: readLimits, hide: asIs },
   acts: { read: readActs, hide: asIs },
   progress: { read: readAct, hide: asIs },
   changed: {

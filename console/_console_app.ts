@@ -229,7 +229,9 @@ class Board {
       : new URL(c.req.url).searchParams;
     await this.#readUses();
     const answer = await answering(this.#visitOf(c, session, parameters, isPoll));
-    return answer instanceof Response ? answer : this.#respond(session, answer);
+    return answer instanceof Response
+      ? answer
+      : this.#respond(session, answer, answer.flaw === undefined ? 200 : 400);
   }
 
   #visitOf(c: Context, session: Session, parameters: URLSearchParams, isPoll = false): Visit {
@@ -260,7 +262,7 @@ class Board {
   ): Response {
     const caching = page.isPrivate ? { "Cache-Control": PRIVATE } : {};
     const html = layout(this.#contextOf(session), page);
-    return pageResponse(html, status ?? page.status, { ...caching, ...headers });
+    return pageResponse(html, status, { ...caching, ...headers });
   }
 
   #contextOf(session: Session | undefined): PageContext {

@@ -28,7 +28,7 @@ export function deedForm(
   fields: Readonly<Record<string, string | number | undefined>>,
   ...content: readonly Content[]
 ): Html {
-  const all = Object.entries({ ...fields, act: newActId() }).map(hidden);
+  const all = Object.entries({ ...fields, act: newActId(), escaped: 1 }).map(hidden);
   return html`<form class="row" method="post" action="${page}">${all}${content}</form>`;
 }
 
@@ -44,15 +44,8 @@ export const deedButton = (
 export function deedFields(form: URLSearchParams): URLSearchParams {
   const given = new URLSearchParams([...form].filter(([name]) => !TYPED.has(name)));
   const typed = [...form].filter(([name]) => TYPED.has(name));
-  return new URLSearchParams([...fieldsOf(given), ...typed]);
-}
-
-/** Writes fields as such a form has them, for a program that sends them as they are: with an id, if it has none. */
-export function asDeedFields(fields: URLSearchParams): URLSearchParams {
-  const all = [...fields, ...fields.has("act") ? [] : [["act", newActId()] as const]];
-  return new URLSearchParams(
-    all.map(([name, value]) => [name, TYPED.has(name) ? value : value.replaceAll("%", "%25")]),
-  );
+  // Programs escape nothing.
+  return new URLSearchParams([...given.has("escaped") ? fieldsOf(given) : given, ...typed]);
 }
 
 /** Thing that is done by a form, without who does it. */
@@ -75,7 +68,8 @@ export async function doDeed(
   fields: URLSearchParams,
   { change, whyNot, next, ...deed }: Deeds,
 ): Promise<Response> {
-  const id = actIdOf(fields);
+  // A program may leave it out, and is not protected from doing it twice then.
+  const id = fields.has("act") ? actIdOf(fields) : newActId();
   const act: Act = await data.acts.deed({ id, by, ...deed }, () => change(by));
   if (act.kind !== deed.kind || act.eventId !== deed.eventId || act.about !== deed.about) {
     throw new ParameterError("'act' must be the act of the question");

@@ -17,7 +17,7 @@ import {
 } from "./_format.ts";
 import { hasFixture } from "./_fixture.ts";
 import { found, noSuchEvent } from "./_found.ts";
-import { downloadResponse, PLAIN, redirect, Refusal } from "./_http.ts";
+import { downloadResponse, PLAIN, PRIVATE, redirect, Refusal } from "./_http.ts";
 import { viewOf } from "./_json_view.ts";
 import {
   a,
@@ -78,7 +78,9 @@ export async function payload({ data, parameters, context }: Visit): Promise<Res
   const record = recordOf((await found(data, text(parameters, "id"))).event);
   if (context.hidesPayloads) throw new Refusal(403, "Hidden", "Payloads are not shown here.");
   const payload = record && await data.payload(record);
-  if (payload) return downloadResponse(payload, PLAIN, "payload.json");
+  if (payload) {
+    return downloadResponse(payload, PLAIN, "payload.json", { "Cache-Control": PRIVATE });
+  }
   throw new Refusal(404, "Not kept", "The payload of this event is not kept.");
 }
 

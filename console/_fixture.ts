@@ -2,7 +2,7 @@ import type { EventRecord } from "../events/mod.ts";
 import type { Fixture } from "../testing/fixture.ts";
 import { found } from "./_found.ts";
 import { recordOf } from "./_format.ts";
-import { downloadResponse, PLAIN, Refusal } from "./_http.ts";
+import { downloadResponse, PLAIN, PRIVATE, Refusal } from "./_http.ts";
 import type { Visit } from "./_layout.ts";
 import { text } from "./_query.ts";
 
@@ -24,11 +24,8 @@ export async function fixture({ data, parameters, context }: Visit): Promise<Res
       "The payload of this event is not kept, or nobody has sent it.",
     );
   }
-  return downloadResponse(
-    JSON.stringify(fixtureOf(record, payload), null, 2),
-    PLAIN,
-    "fixture.json",
-  );
+  const body = JSON.stringify(fixtureOf(record, payload), null, 2);
+  return downloadResponse(body, PLAIN, "fixture.json", { "Cache-Control": PRIVATE });
 }
 
 function fixtureOf(record: EventRecord, payload: Uint8Array): Fixture {

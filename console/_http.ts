@@ -91,27 +91,22 @@ export function redirect(to: string, cookies: readonly string[] = []): Response 
   return new Response(null, { status: 303, headers });
 }
 
-/** Makes an answer with a payload: as plain text that no browser opens, since others have written it. */
-export function payloadResponse(payload: Uint8Array<ArrayBuffer>): Response {
-  return new Response(payload, {
-    headers: {
-      ...HEADERS,
-      "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
-      "Cache-Control": PRIVATE,
-      "Content-Type": "text/plain; charset=utf-8",
-      "Content-Disposition": 'attachment; filename="payload.json"',
-    },
-  });
-}
 /** Type of a file that others have written: no browser opens it. */
 export const PLAIN = "text/plain; charset=utf-8";
 
 /** Makes an answer with a file, which may be written while it is sent, and that no browser opens. */
-export function downloadResponse(body: BodyInit, type: string, name: string): Response {
+export function downloadResponse(
+  body: BodyInit,
+  type: string,
+  name: string,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
   return new Response(body, {
     headers: {
       ...HEADERS,
+      ...headers,
       "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+      // Compressed, it would be held whole.
       "Cache-Control": PRIVATE,
       "Content-Type": type,
       "Content-Disposition": `attachment; filename="${name}"`,

@@ -43,8 +43,8 @@ export interface Page {
   readonly isLive?: boolean | undefined;
   /** True if it has a payload, or all that a handler has written. It is not compressed. */
   readonly isPrivate?: boolean | undefined;
-  /** Status of the answer; 200 by default. */
-  readonly status?: number | undefined;
+  /** Flaw of the form that is shown again, for people: the answer has the status 400. */
+  readonly flaw?: string | undefined;
 }
 
 /** Request of a reader whose session is valid. */

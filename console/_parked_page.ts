@@ -110,7 +110,7 @@ export async function parked({ data, parameters, context }: Visit): Promise<Page
   const page = context.hidesPayloads ? hideParked(found) : found;
   const isFirst = !parameters.has("cursor");
   const body = parkedPage(page, isFirst, context);
-  return { title: "Waiting for an answer", at: "parked", body, isLive: isFirst };
+  return { title: "Waiting for an answer", at: "parked", body, isLive: isFirst, isPrivate: true };
 }
 
 function parkedPage({ events, cursor }: Parked, isFirst: boolean, context: PageContext): Html {
@@ -249,7 +249,7 @@ export async function wake(visit: Visit): Promise<Page | Response> {
   const typed = fields.get("value") ?? "";
   const given = valueOf(typed);
   if ("flaw" in given) {
-    return { ...wakePage({ ...await waiting(data, id), typed, ...given }, context), status: 400 };
+    return { ...wakePage({ ...await waiting(data, id), typed, ...given }, context), ...given };
   }
   const record = recordOf((await deliveryOf(data, id)).event);
   const wait = record?.waitingFor;

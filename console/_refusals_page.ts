@@ -52,6 +52,10 @@ export function readRefusals(data: ConsoleData): Promise<NotedRefusals[]> {
   return data.refusals();
 }
 
+/** Takes out of refused deliveries what their senders have written. */
+export const withoutSamples = (found: readonly NotedRefusals[]): object[] =>
+  found.map(({ samples: _, ...refused }) => refused);
+
 /** Answers with the page of refused deliveries. */
 export async function refusals({ data, context }: Visit): Promise<Page> {
   const found = await readRefusals(data);

@@ -41,6 +41,8 @@ export interface RunningEvent {
   readonly process: {
     /** Owner of the lease. */
     readonly id: string;
+    /** Name of its machine and its number there; undefined if that is not known. */
+    readonly name: string | undefined;
     /** Version of its code; undefined if that is not known. */
     readonly version: string | undefined;
     /** False if it has not noted itself in the last five minutes. */
@@ -101,7 +103,7 @@ function runningOf(
     ...{ id: record.id, about: aboutOf(record), description: record.description },
     attempt: record.attempt,
     handlers: handles && [...new Set(handles.flatMap(({ names }) => names))],
-    process: { id: owner, version: note?.version, isKnown: note !== undefined },
+    process: { id: owner, name: note?.name, version: note?.version, isKnown: note !== undefined },
     ...{ events: record.batch?.events ?? 1, startedAt, elapsedMs: Math.max(0, now - startedAt) },
     limitMs: known.length > 0 ? Math.max(...known) : undefined,
     ...{ leaseUntil: until, isLeaseOver: until < now - SLACK_MS },
@@ -167,7 +169,7 @@ function cellsOf(event: RunningEvent): Html[] {
     ),
     td([
       process.version !== undefined && [shown(process.version, 60), " "],
-      dim(shown(process.id.slice(0, 8))),
+      dim(shown(process.name ?? process.id.slice(0, 8))),
       beside(!process.isKnown && "not seen for 5 min"),
     ]),
     td(leaseOf(event), event.isLeaseOver ? "off error" : "off"),

@@ -18,8 +18,7 @@ const during=(at,f)=>"deliveries?from="+at+"&before="+(at+ +f.dataset.slot);
 const since=d=>{const s=(Date.now()-d)/1e3;for(const [n,u] of [[86400,"d"],[3600,"h"],[60,"min"],[1,"s"]])
 if(s>=n)return Math.floor(s/n)+" "+u+" ago";return"just now"};
 const localize=r=>{$("time[data-form]",r).forEach(t=>{const d=new Date(t.dateTime),f=forms[t.dataset.form];
-const utc=t.dateTime.replace("T"," ").replace("Z"," UTC");
-t.title=f?utc:forms.full.format(d)+", "+utc;t.textContent=f?f.format(d):since(d)});
+t.title=(f?"":forms.full.format(d)+", ")+t.dateTime.replace("T"," ").replace("Z"," UTC");t.textContent=f?f.format(d):since(d)});
 $("[data-at]",r).forEach(t=>{t.title=t.textContent+" UTC";const a=document.createElement("a"),at=t.dataset.at*6e4;
 a.textContent=forms.minute.format(at);a.href=during(at,r.querySelector(".chart"));t.replaceChildren(a)})};
 localize(document);

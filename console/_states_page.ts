@@ -149,7 +149,7 @@ function cellsOf({ intake, key, expiresAt, isUnreadable }: StateHead): Html[] {
 /** Answers with a state. */
 export async function state({ data, parameters, context }: Visit): Promise<Page> {
   const body = statePage(await readState(data, parameters), context);
-  return { title: "State", at: "states", body };
+  return { title: "State", at: "states", body, isPrivate: true };
 }
 
 function statePage(state: StateWithValue, context: PageContext): Html {

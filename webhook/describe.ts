@@ -15,8 +15,6 @@ import { objectOf, textOf } from "./readers.ts";
 /**
  * Says what a delivery is about: `#1442 Crash on start`. Undefined for what the package says by default, and an empty text
  * for nothing.
- *
- * @category Platforms
  */
 export type Describe = (delivery: Delivery) => string | undefined;
 
@@ -121,9 +119,15 @@ function aboutRun(payload: JsonObject): string | undefined {
 const stated = (name: string | undefined, state: string | undefined): string | undefined =>
   name === undefined ? undefined : state === undefined ? name : `${name}: ${state}`;
 
+/** Objects of events that are about one thing, which has a name or a title. */
+const NAMED = [
+  ...["milestone", "label", "forkee", "team", "package", "rule", "key", "member", "invitation"],
+  ...["object_attributes", "merge_group"],
+] as const;
+
 /** Describes what has a name or a title. */
 function aboutNamed(payload: JsonObject): string | undefined {
-  const { release, alert, milestone, label, forkee, member, object_attributes } = payload;
+  const { release, alert, installation, pages } = payload;
   if (isObject(release)) {
     const [tag, name] = [textOf(release.tag_name), textOf(release.name)];
     return words(tag, name === tag ? undefined : name);
@@ -135,10 +139,12 @@ function aboutNamed(payload: JsonObject): string | undefined {
       textOf(objectOf(alert.security_advisory).summary);
     return words(alert.number === undefined ? undefined : `#${shownOf(alert.number)}`, what);
   }
-  for (const each of [milestone, label, forkee, member, object_attributes]) {
-    const { full_name, title, name, login } = objectOf(each);
+  const account = fieldOf(installation, "account");
+  for (const each of [...NAMED.map((name) => payload[name]), fieldOf(pages, "0"), account]) {
+    const { full_name, title, name, login, head_ref } = objectOf(each);
     const text = textOf(full_name) ?? textOf(title) ?? textOf(name) ?? textOf(login);
-    if (text !== undefined) return text;
+    const named = text ?? textOf(head_ref)?.replace(REF, "");
+    if (named !== undefined) return named;
   }
   return textOf(payload.zen);
 }

@@ -50,7 +50,7 @@ export interface IntakeOptions {
    *
    * @default {undefined} By the shape of its payload.
    */
-  readonly describe?: Describe | undefined;
+  readonly describe?: ((delivery: Delivery) => string | undefined) | undefined;
 }
 
 /** Part of an event store that an intake needs. */

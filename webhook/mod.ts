@@ -52,7 +52,6 @@
  */
 export { forge, type ForgeOptions, gitea, github, gitlab } from "./forge.ts";
 export { byRepository, parseForgeDelivery, verifyForgeDelivery } from "./forge.ts";
-export type { Describe } from "./describe.ts";
 export { type DeliveryGroup, type GroupBy } from "./grouping.ts";
 export { createIntake, enqueueDelivery, type IntakeOptions } from "./intake.ts";
 export { messenger, type MessengerOptions, telegram } from "./messenger.ts";

@@ -54,9 +54,10 @@ Deno.test("a program reads what each page shows, by a token or by the cookie of 
   const cookies = { Cookie: await board.login(VIEWER) };
   const ofAct = { progress: asked.act, changed: asked.act };
   const ids: Record<string, string> = { delivery: id, problem, ...ofAct };
+  await (await board.store.state("a")).set(1);
   for (const page of Object.keys(READINGS)) {
-    if (page === "state") continue;
-    const path = ids[page] ? `${page}?${new URLSearchParams({ id: ids[page] })}` : page;
+    const query = page === "state" ? { key: "a" } : ids[page] && { id: ids[page] };
+    const path = query ? `${page}?${new URLSearchParams(query)}` : page;
     for (const headers of [bearer(VIEWER), bearer(OPERATOR), cookies]) {
       const { status } = await read(board, path, headers as ReturnType<typeof bearer>);
       assertEquals(status, 200, page);

@@ -251,6 +251,28 @@ Deno.test("only a dead or waiting event is repeated from a step", async () => {
   assert(await board.store.complete(lease));
 });
 
+Deno.test("programs wake, pause and delete as pages do, and are told what is wrong", async () => {
+  await using board = await openBoard();
+  const id = await park(board.store, "100%", "n");
+  const since = String((await board.store.get(id))!.waitingFor!.since);
+  const call = async (name: string, body: object) => {
+    const headers = { Authorization: `Bearer ${OPERATOR}`, "Content-Type": "application/json" };
+    return await board.send(
+      `/api/${name}`,
+      { method: "POST", body: JSON.stringify(body) },
+      headers,
+    );
+  };
+  const wrong = await call("wake", { id, since, value: "go" });
+  assertEquals(wrong.status, 400);
+  assertStringIncludes((await wrong.json()).error, "A text needs quotes");
+  assertEquals((await call("wake", { id, since, value: "1" })).status, 200);
+  assertEquals((await claim(board.store)).record.woken?.[0]?.value, "1");
+  await (await board.store.state("50%")).set(1);
+  const { version } = await board.store.state("50%");
+  assertEquals((await call("forget", { key: "50%", version })).status, 200);
+});
+
 Deno.test("viewers forge no form", async () => {
   await using board = await openBoard();
   const id = await park(board.store, "1", "n");

@@ -46,7 +46,12 @@ Deno.test("a problem shows its events, and operators act on all of them", async 
   assertStringIncludes(question, first!);
   const event = await page(board, "/delivery?id=github:1");
   assertStringIncludes(event, `problem?id=${first}`);
-  assertEquals((await board.act({ kind: "purge", state: "dead", problem: first! })).status, 303);
+  assertEquals(
+    (await board.act({
+      ...{ kind: "purge", state: "dead", problem: first!, of: "2", typed: "2" },
+    })).status,
+    303,
+  );
   while ((await board.store.inspect.problems({ id: first })).problems.length > 0) {
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

@@ -150,6 +150,8 @@ testStoreOnce("startWorker() does not let a failing event hold up the others", a
   await withWorker(sut, handler, { concurrency: 1, retry: { minDelayMs: 10_000 } }, async () => {
     for (const id of ["bad", "d1", "d2"]) await sut.store.accept(delivery(id));
     await until(() => handled.length === 2);
+    // The others may be quicker than the commit of its failure.
+    await until(async () => (await sut.store.get("bad"))?.attempts.length === 1);
     assertEquals((await sut.store.get("bad"))?.state, "queued");
   });
 });
