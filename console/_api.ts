@@ -30,7 +30,7 @@ export interface Reading {
   read(data: ConsoleData, parameters: URLSearchParams, hidesPayloads: boolean): Promise<unknown>;
   /**
    * Takes out what an app hides that hides its payloads: what handlers and senders have written. Without it, such an
-   * app does not serve the page. A reading that is told to hide it leaves nothing to take out.
+   * app does not serve the page.
    */
   hide?(found: never): unknown;
   /** True if it has a payload, or what handlers have written: the answer is not compressed. */
@@ -43,7 +43,6 @@ const asIs = (found: unknown): unknown => found;
 /** Readings by the names of their pages. */
 export const READINGS: Readonly<Record<string, Reading>> = {
   overview: {
-    isPrivate: true,
     read: readOverview,
     hide: (found: OverviewData) => withoutErrors(found),
   },

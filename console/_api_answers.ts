@@ -9,7 +9,6 @@ import { withDeadline } from "../core/timeouts.ts";
 import { askAct, doAct } from "./_acting.ts";
 import { READINGS } from "./_api.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { asDeedFields } from "./_deeds.ts";
 import { payload } from "./_delivery_page.ts";
 import { exported } from "./_export.ts";
 import { fixture } from "./_fixture.ts";
@@ -153,8 +152,7 @@ export class Api {
       return jsonResponse({ act }, act.state === "running" ? 202 : 200);
     }
     if (dryRun) throw new Refusal(400, "Wrong parameter", "Only 'act' has a dry run.");
-    const fields = name === "send" ? parameters : asDeedFields(parameters);
-    const answer = await answering({ ...visit, parameters: fields });
+    const answer = await answering(visit);
     const flaw = answer instanceof Response ? undefined : answer.flaw;
     if (flaw !== undefined) throw new Refusal(400, "Wrong form", flaw);
     const page = answer instanceof Response ? answer.headers.get("Location") : undefined;

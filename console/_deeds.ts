@@ -48,14 +48,6 @@ export function deedFields(form: URLSearchParams): URLSearchParams {
   return new URLSearchParams([...given.has("escaped") ? fieldsOf(given) : given, ...typed]);
 }
 
-/** Writes fields as such a form has them, for a program that sends them as they are: with an id, if it has none. */
-export function asDeedFields(fields: URLSearchParams): URLSearchParams {
-  const all = [...fields, ...fields.has("act") ? [] : [["act", newActId()] as const]];
-  return new URLSearchParams(
-    all.map(([name, value]) => [name, TYPED.has(name) ? value : value.replaceAll("%", "%25")]),
-  );
-}
-
 /** Thing that is done by a form, without who does it. */
 interface Deeds extends Omit<Deed, "id" | "by"> {
   /** Does it, for somebody; false if there is nothing to be done any more. */

@@ -329,19 +329,19 @@ function balance({ counts, period }: OverviewData, { total }: Activity): Html | 
     : "";
   const sum = `${number(received)} received + ${number(emitted)} of its own${more} = ` +
     `${number(handled)} handled + ${number(ignored)} ignored + ${number(dead)} dead + ` +
-    `${number(cancelled)} cancelled + ${number(left)} open (${number(waiting)} waiting, ` +
+    `${number(cancelled)} cancelled + ${number(left)} open (${number(waiting)} queued, ` +
     `${number(running)} running, ${number(asleep)} parked).`;
   return tag("p.dim", `Events of the ${span}: ${sum} ${tried}`);
 }
 
-/** Says what the waiting events wait for. */
+/** Says what the queued events wait for. */
 function waitingText(waiting: WaitingCounts | null): Content {
   if (!waiting) return undefined;
   const { due, retrying, behind, putOff, planned, isMore } = waiting;
   if (due + retrying + behind + putOff + planned === 0) return undefined;
   const parts = `${number(due)} due now, ${number(retrying)} retrying, ${number(behind)} behind ` +
     `others, ${number(putOff)} put off, ${number(planned)} planned`;
-  return `Waiting${isMore ? ", at least" : ""}: ${parts}. `;
+  return `Queued${isMore ? ", at least" : ""}: ${parts}. `;
 }
 
 function tiles(overview: OverviewData, now: number): Html {

@@ -76,7 +76,7 @@ button.text{border:0;background:none;color:var(--link);padding:0 2px;min-height:
 .row label{display:inline}.row input{width:auto}h2.first{margin-top:0}
 .row{display:flex;flex-wrap:wrap;gap:8px;align-items:center}
 .more{display:flex;flex-wrap:wrap;gap:8px 16px;align-items:center;margin-top:12px;color:var(--dim)}
-.more a[aria-current]{color:var(--text);font-weight:550;text-decoration:none}
+.row+dl{margin-top:14px}.more a[aria-current]{color:var(--text);font-weight:550;text-decoration:none}
 .note,.empty{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:14px 18px;margin:16px 0;max-width:72ch}.empty h2{margin-top:0}
 .note.bad{border-color:var(--dead)}.note p,.empty p{margin:0 0 8px}.note p:last-child,.empty p:last-child{margin:0}
 dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:5px 18px;margin:0}dt{color:var(--dim)}dd{margin:0;overflow-wrap:anywhere}
