@@ -42,7 +42,7 @@ interface ChangeList {
 export interface ActedEvent {
   /** Id. */
   readonly id: string;
-  /** What the act did: it changed the event, left it since it had changed before, or is at it. */
+  /** Fate: the act changed the event, left it since it had changed before, or is at it. */
   readonly fate: "changed" | "left" | "underway";
   /** Event as it is now; undefined if it is gone. */
   readonly event?: StoredEvent | undefined;

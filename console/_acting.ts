@@ -1,5 +1,5 @@
 /**
- * What pages and programs do with acts alike: ask what one would change, and do it.
+ * Parts of acts that pages and programs share: asking what one would change, and doing it.
  *
  * @module
  */
@@ -24,7 +24,7 @@ import {
 /** Longest time for which a program waits for a count, in milliseconds. */
 const MAX_WAIT_MS = 10_000;
 
-/** What an act would change, for a program that has asked. */
+/** Changes that an act would make, for a program that has asked. */
 export interface DryRun {
   readonly dryRun: true;
   /** Id to do the act with, within an hour: it is done once. Undefined while it is counted, and if nothing would change. */

@@ -1,5 +1,5 @@
 /**
- * What the console answers to programs: the data of its pages as JSON.
+ * Answers of the console to programs: the data of its pages as JSON.
  *
  * A page is two functions, one that reads and one that renders. The first one is served here, under the page's name:
  * it gets the data and the parameters of the page, and returns what JSON can hold. Add it to {@linkcode READINGS}.

@@ -1,7 +1,7 @@
 import type { EventRecord, StoredEvent } from "../events/store/mod.ts";
 import { recordOf, waitOf } from "./_format.ts";
 
-/** What a list of deliveries says of one, as plain data. Of what is hidden it has nothing. */
+/** Row of a delivery in a list, as plain data. Of what is hidden it has nothing. */
 export interface DeliveryRow {
   /** Id of the event. */
   readonly id: string;
@@ -19,13 +19,13 @@ export interface DeliveryRow {
   /** Id of the chat. */
   readonly chat?: number | undefined;
   readonly sender?: EventRecord["sender"];
-  /** What it is about. */
+  /** Description. */
   readonly description?: string | undefined;
   /** Error of the last attempt that keeps it from being done. */
   readonly error?: string | undefined;
   /** Attempts begun. */
   readonly attempts?: number | undefined;
-  /** What it waits for, in words. */
+  /** Reason for which it waits, in words. */
   readonly waits?: string | undefined;
   readonly deliveryId?: string | undefined;
   readonly requestId?: string | undefined;

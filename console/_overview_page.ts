@@ -53,9 +53,9 @@ interface BriefProcess extends Omit<Health["processes"][number], "running"> {
   readonly running: readonly BriefEvent[];
 }
 
-/** What may be wrong, and what is. */
+/** Things that may be wrong, and those that are. */
 interface Strip {
-  /** What is wrong, in the order of its importance. */
+  /** Things that are wrong, in the order of their importance. */
   readonly wrong: readonly Wrong[];
   /** Number of places of all processes that are busy, and of all places. */
   readonly places: { readonly busy: number; readonly of: number };
@@ -73,7 +73,7 @@ interface Strip {
 export interface OverviewData extends Omit<Overview, "health"> {
   /** Period of the charts. */
   readonly period: Period;
-  /** What may be wrong. */
+  /** Things that may be wrong. */
   readonly strip: Strip | null;
 }
 

@@ -36,7 +36,7 @@ export interface ParkedEvent {
   readonly id: string;
   /** Its type, and the repository or chat that it belongs to. */
   readonly about: string;
-  /** What it is about, in its own words; undefined if that is not known, or not shown. */
+  /** Description, in its own words; undefined if that is not known, or not shown. */
   readonly description: string | undefined;
   /** Kind of what it waits for. */
   readonly waitsFor: Awaited;

@@ -33,7 +33,7 @@ export interface RunningEvent {
   readonly id: string;
   /** Its type, and the repository or chat that it belongs to. */
   readonly about: string;
-  /** What it is about, in its own words; undefined if that is not known, or not shown. */
+  /** Description, in its own words; undefined if that is not known, or not shown. */
   readonly description: string | undefined;
   /** Names of the handlers that its process has for it; undefined if that is not known. */
   readonly handlers: readonly string[] | undefined;

@@ -10,7 +10,7 @@ import { withDeadline } from "../core/timeouts.ts";
 import type { EventStore } from "../events/store/mod.ts";
 import type { AlertNote } from "../events/store/own_cells.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
-import { type Alert, ALERT_KINDS } from "./alert.ts";
+import type { Alert } from "./alert.ts";
 import { type Health, type Wrong, wrongIn } from "./health.ts";
 import { Watch } from "./watch.ts";
 
@@ -28,6 +28,9 @@ const [TELL_MS, TAKEN_OVER_MS] = [30_000, 60_000] as const;
 
 /** Longest time from one try to the next. */
 const MAX_PAUSE_MS = 900_000;
+
+/** Kinds of things that may be wrong. */
+const KINDS = ["oldest_due", "places_held", "failure_rate", "dead", "refused", "problem"] as const;
 
 /** Most things that are noted: more are told once others are over. */
 const MAX_NOTED = 50;
@@ -48,7 +51,7 @@ const isNote = shape<{ readonly v: 1; readonly alerts: readonly Noted[] }>({
   v: (value) => value === 1,
   alerts: listOf(
     shape<Noted>({
-      kind: isOneOf(ALERT_KINDS),
+      kind: isOneOf(KINDS),
       key: isText,
       text: isText,
       since: isTime,

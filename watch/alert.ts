@@ -1,8 +1,3 @@
-/** Kinds of what can be wrong with an app. */
-export const ALERT_KINDS = [
-  ...["oldest_due", "places_held", "failure_rate", "dead", "refused", "problem"] as const,
-];
-
 /**
  * Message that something is wrong with an app, or that it is over. `onAlert` of its definition gets one of each.
  *
@@ -12,7 +7,7 @@ export interface Alert {
   /** Name of the app. */
   readonly app: string;
   /**
-   * Thing that is wrong:
+   * Kind of the thing that is wrong.
    *
    * - `oldest_due`: an event has been due for over a minute, and no process has taken it.
    * - `places_held`: all places of a process are held, for over a minute while events are due, or for over five; or a
@@ -23,7 +18,7 @@ export interface Alert {
    * - `problem`: a handler fails by an error that came up in the last hour: an event has died of it, or three attempts have
    *   failed. It is over once no event waits or is dead because of it.
    */
-  readonly kind: typeof ALERT_KINDS[number];
+  readonly kind: "oldest_due" | "places_held" | "failure_rate" | "dead" | "refused" | "problem";
   /** Name of the thing, the same in the message of its end: `refused:github`. It may come again. */
   readonly key: string;
   /** Says whether it has begun or ended. */

@@ -1,5 +1,5 @@
 /**
- * What is wrong with an app: read from its store and from what its processes have counted. The console shows it, and the
+ * Things that are wrong with an app: read from its store and from what its processes have counted. The console shows it, and the
  * alarm tells it.
  *
  * @module

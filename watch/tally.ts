@@ -71,7 +71,7 @@ const NUMBERS = [
 ];
 
 /**
- * Numbers of a type of event:
+ * Numbers of a type of event.
  *
  * - `received`: deliveries that were stored, and `emitted`: events that handlers have emitted, and slots of schedules.
  * - `handled`, `ignored`, `dead` and `cancelled`: events that have ended so.

@@ -3,7 +3,7 @@ import type { EventStore } from "../events/store/mod.ts";
 import { ActivityCounter } from "./activity.ts";
 import { HealthReader } from "./health.ts";
 
-/** What watches each store: the alarm and the console of an app share it, so that nothing is counted twice. */
+/** Watch of each store: the alarm and the console of an app share it, so that nothing is counted twice. */
 const WATCHES = new WeakMap<EventStore, Watch>();
 
 /** Counter of what happens in this process, and reader of what is wrong. */

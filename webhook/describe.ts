@@ -1,6 +1,6 @@
 /**
- * What an event is about, in a few words, taken from its payload while that is parsed: a list of events can then say it
- * without reading payloads.
+ * Descriptions of events in a few words, taken from their payloads while these are parsed: a list of events can then say
+ * them without reading payloads.
  *
  * By default nothing of a private conversation is taken: a payload is deleted once its event is done, and the words stay as
  * long as the record.

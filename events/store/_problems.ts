@@ -97,7 +97,7 @@ export interface ProblemOptions {
   readonly hours?: number | undefined;
 }
 
-/** What a cell keeps of a problem. */
+/** Parts of a problem that a cell keeps. */
 interface Note extends Pick<Problem, "error" | "handler" | "source" | "firstAt" | "versions"> {
   /** The version of the cell's form. */
   readonly v: 1;

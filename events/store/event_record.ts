@@ -112,7 +112,7 @@ export interface Delivery extends BatchOptions, PlacesOptions {
   readonly sender?: EventSender | undefined;
   /** The id of the request that brought it, for the logs. */
   readonly requestId?: string | undefined;
-  /** What it is about, in a few words. Of a longer text, 120 characters are kept, on one line. */
+  /** Description of what it is about, in a few words. Of a longer text, 120 characters are kept, on one line. */
   readonly description?: string | undefined;
   /** The JSON document, byte for byte. */
   readonly body: Uint8Array<ArrayBuffer>;
@@ -178,7 +178,7 @@ export interface EventRecord {
   readonly sender?: EventSender | undefined;
   /** The id of the request that brought it. */
   readonly requestId: string | null;
-  /** What it is about, in a few words: `#1442 Crash on start`. None if nothing is known of it. */
+  /** Description of what it is about, in a few words: `#1442 Crash on start`. None if nothing is known of it. */
   readonly description?: string | undefined;
   /** The time at which it was accepted, milliseconds since the epoch. */
   readonly receivedAt: number;

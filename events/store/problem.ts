@@ -22,7 +22,7 @@ const KEPT_DIGIT = 0xe000;
 /** The first port that a system gives out by itself: one below is that of a service, and tells which. */
 const FIRST_OWN_PORT = 32_768;
 
-/** Where an error comes from. */
+/** Origin of an error. */
 export interface ErrorOrigin {
   /** The intake, or the source of the app. */
   readonly source: string;
@@ -52,7 +52,7 @@ const DAY = "(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*";
 const UNIT =
   "(?:ms|s|secs?|seconds?|milliseconds?|mins?|minutes?|h|hours?|d|days?|[kmg]?i?b|bytes?|chars?|characters?|%)";
 
-/** What is replaced, in this order, and by what. */
+/** Parts that are replaced, in this order, and by what. */
 const RULES: readonly (readonly [RegExp, string | ((...parts: string[]) => string)])[] = [
   // A status and a code of an error tell the cause.
   [

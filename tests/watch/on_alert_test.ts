@@ -187,7 +187,7 @@ Deno.test("all that has come is somewhere, and the first page says so", async ()
   assertStringIncludes(
     html,
     "Events of the last hour: 8 received + 3 of its own = 5 handled + 3 ignored + 0 dead + " +
-      "0 cancelled + 3 open (2 waiting, 0 running, 1 parked). 6 attempts have ended, and 1 of them has failed; " +
+      "0 cancelled + 3 open (2 queued, 0 running, 1 parked). 6 attempts have ended, and 1 of them has failed; " +
       "1 has parked its event, and 1 put it off.",
   );
   assertStringIncludes(

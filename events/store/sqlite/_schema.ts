@@ -98,7 +98,7 @@ export interface Layout {
 }
 
 /**
- * What finds the events that have failed, by their problems, and those that are done. A program of the first layout leaves
+ * Indexes that find the events that have failed, by their problems, and those that are done. A program of the first layout leaves
  * the column as it is: an event that it settles stays in the counts of its problem until this version changes it.
  */
 const PROBLEMS = `

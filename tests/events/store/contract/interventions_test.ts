@@ -1,4 +1,4 @@
-/** What people and tools do to events from outside, and who it was. */
+/** Tests of what people and tools do to events from outside, and of who it was. */
 import { assert, assertEquals } from "@std/assert";
 import type { EventStore } from "../../../../events/mod.ts";
 import { questionCell } from "../../../../events/store/questions.ts";
