@@ -38,6 +38,9 @@ const [DELETED, AT_ONCE] = [100, 500] as const;
 /** The number of problems whose hours are read one by one. */
 const FEW = 2;
 
+/** The largest number of characters of a text that a cell keeps. A KV's holds 65,536 bytes. */
+const MAX_TEXT = 1_000;
+
 /** The kinds of the cells: the notes, the failed attempts of an hour, and the times of the last ones. */
 const [NOTE, HOUR, LAST] = ["problem", "problemHour", "problemLast"] as const;
 
@@ -158,9 +161,9 @@ export class Problems {
     const { error = "", endedAt: firstAt = receivedAt } = attempts.at(-1) ?? {};
     const hour = hourOf(firstAt);
     if (this.#noted.get(id) === hour) return;
-    const origin = { source: intake ?? source, handler: handler ?? type };
+    const origin = { source: intake ?? source, handler: cut(handler ?? type) };
     const noting = this.#noting.get(id) ??
-      this.#note(id, { v: 1, error, ...origin, firstAt, versions: [] }).finally(() => {
+      this.#note(id, { v: 1, error: cut(error), ...origin, firstAt, versions: [] }).finally(() => {
         this.#noting.delete(id);
       });
     this.#noting.set(id, noting);
@@ -289,6 +292,10 @@ export class Problems {
     await end();
     return deleted;
   }
+}
+
+function cut(text: string): string {
+  return text.slice(0, MAX_TEXT);
 }
 
 function hourOf(time: number): number {

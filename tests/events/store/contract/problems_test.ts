@@ -150,6 +150,16 @@ testStoreOnce("equal errors of two handlers are two problems", async ({ store })
   assertEquals(found.toSorted(), [["one", 1, 1], ["two", 1, 1]]);
 });
 
+testStoreOnce("an event fails and dies however many handlers have failed", async ({ store }) => {
+  const handler = "id(handler), ".repeat(6_000);
+  await store.accept(delivery("a"));
+  assert(await store.retry(await claimOne(store), 0, new Error("no"), { handler }));
+  assert(await store.bury(await claimOne(store), new Error("no"), { handler }));
+  const { problems: [problem] } = await store.inspect.problems();
+  assert(problem!.handler !== "" && handler.startsWith(problem!.handler));
+  assertEquals([problem!.dead.count, problem!.error], [1, "Error: no"]);
+});
+
 testStoreOnce("an import brings the problems of its events", async ({ store, elsewhere }) => {
   await fail(store, "a", new Error("no"));
   await buryAll(store, ["b"]);
