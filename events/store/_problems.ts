@@ -38,6 +38,9 @@ const [DELETED, AT_ONCE] = [100, 500] as const;
 /** The number of problems whose hours are read one by one. */
 const FEW = 2;
 
+/** The largest number of hours that are listed, of whatever problems: errors without a pattern have one each. */
+const MAX_LISTED = 5_000;
+
 /** The largest number of characters of a text that a cell keeps. A KV's holds 65,536 bytes. */
 const MAX_TEXT = 1_000;
 
@@ -225,13 +228,13 @@ export class Problems {
     const { engine } = this.#core;
     const first = hourOf(engine.now()) - hours + 1;
     const attempts = new Map(ids.map((id) => [id, new Array<number>(hours).fill(0)]));
-    // Those of a few problems one by one, and otherwise those of all.
-    const cells = ids.length <= FEW
-      ? await engine.cells(
-        ids.flatMap((id) => attempts.get(id)!.map((_, i) => hourKey(id, first + i))),
-      )
-      : engine.list([HOUR], { from: [HOUR, first], atOnce: AT_ONCE });
-    for await (const { key: [, hour, id], value } of cells) {
+    // Those of a few problems one by one, and otherwise those of all, unless these are too many.
+    const listed = ids.length > FEW &&
+      await allOf(engine.list([HOUR], { from: [HOUR, first], atOnce: AT_ONCE }), MAX_LISTED);
+    const cells = listed || await engine.cells(
+      ids.flatMap((id) => attempts.get(id)!.map((_, i) => hourKey(id, first + i))),
+    );
+    for (const { key: [, hour, id], value } of cells) {
       const of = attempts.get(String(id));
       const at = Number(hour) - first;
       // A clock may be ahead.
@@ -258,40 +261,53 @@ export class Problems {
     const { engine } = this.#core;
     const now = engine.now();
     await this.#delete(engine.list([HOUR], { before: [HOUR, hourOf(now) - KEPT_HOURS] }));
-    const gone = async ({ key, value }: Cell) => {
-      const id = String(key.at(-1));
-      const [last] = await engine.cells([[LAST, id]]);
-      if (value === undefined || numberIn(last!.value) > now - KEPT_MS) return false;
-      return (await engine.problems({ id, max: 1, problems: 1 })).length === 0;
-    };
-    const forgotten = await this.#delete(engine.list([NOTE]), gone);
-    for (const id of forgotten) {
-      await engine.apply({ cells: [{ key: [LAST, id], after: null }], urgency: "work" });
-    }
-    return forgotten.length;
+    const deleted = await this.#delete(engine.list([NOTE]), (notes) => this.#over(notes, now));
+    // Each with the time of its last attempt.
+    return deleted / 2;
   }
 
-  /** Deletes cells. Returns the last parts of their keys. */
+  /** Finds those of some notes whose problems have had no events for long, and the times of their last attempts. */
+  async #over(notes: readonly Cell[], now: number): Promise<Cell[]> {
+    const { engine } = this.#core;
+    const lasts = await engine.cells(notes.map(({ key }) => [LAST, String(key.at(-1))]));
+    const over: Cell[] = [];
+    for (const [i, note] of notes.entries()) {
+      if (note.value === undefined || numberIn(lasts[i]!.value) > now - KEPT_MS) continue;
+      const limits = { id: String(note.key.at(-1)), max: 1, problems: 1 };
+      if ((await engine.problems(limits)).length === 0) over.push(note, lasts[i]!);
+    }
+    return over;
+  }
+
+  /** Deletes cells, or those that are meant by them. Returns their number. */
   async #delete(
     cells: AsyncIterable<Cell>,
-    isMeant: (cell: Cell) => boolean | Promise<boolean> = () => true,
-  ): Promise<string[]> {
+    meantOf: (some: readonly Cell[]) => readonly Cell[] | Promise<readonly Cell[]> = (some) => some,
+  ): Promise<number> {
     const { engine } = this.#core;
-    const deleted: string[] = [];
-    let some: CellKey[] = [];
+    let deleted = 0;
+    let some: Cell[] = [];
     const end = async () => {
-      const changes = some.map((key) => ({ key, after: null }));
+      const changes = (await meantOf(some)).map(({ key }) => ({ key, after: null }));
       if (changes.length > 0) await engine.apply({ cells: changes, urgency: "work" });
-      deleted.push(...some.map((key) => String(key.at(-1))));
+      deleted += changes.length;
       some = [];
     };
     for await (const cell of cells) {
-      if (await isMeant(cell)) some.push(cell.key);
-      if (some.length >= DELETED) await end();
+      if (some.push(cell) >= DELETED) await end();
     }
     await end();
     return deleted;
   }
+}
+
+/** Reads cells; undefined if they are more than a number. */
+async function allOf(cells: AsyncIterable<Cell>, max: number): Promise<Cell[] | undefined> {
+  const read: Cell[] = [];
+  for await (const cell of cells) {
+    if (read.push(cell) > max) return undefined;
+  }
+  return read;
 }
 
 function cut(text: string): string {
