@@ -33,6 +33,7 @@ import {
 import {
   type EventFilter,
   type EventRecord,
+  MAX_ID_LENGTH,
   OUTCOMES,
   STORED_STATES,
   type StoredEvent,
@@ -398,6 +399,8 @@ export function storeInspector(
     },
 
     async withIdBeginning(text, max) {
+      // Not every engine has a key for a longer one.
+      if (text.length > MAX_ID_LENGTH) return [];
       const names = await namesOfSources(engine, MAX_SOURCES);
       const found: string[] = [];
       for (const beginning of [text, ...names.map((name) => inIntake(name, text))]) {

@@ -36,6 +36,7 @@ const FOUND: readonly (readonly [EventFilter, ids: readonly string[]])[] = [
   [{ text: "5_% is" }, []],
   [{ text: "ada" }, ["bot:101"]],
   [{ text: "lease" }, []],
+  [{ text: "x".repeat(60_000) }, []],
   [{ name: "ada" }, []],
   [{ name: "crash" }, []],
   [{ name: "hello.world" }, ["github:72d3162e"]],
@@ -104,6 +105,7 @@ testStoreOnce("the inspector finds events by the beginnings of their ids", async
   assertEquals(await find("a:72d3"), ["a:72d3162e", "a:72d3ffff"]);
   assertEquals(await find("72d3", 1), []);
   assertEquals(await find("9"), []);
+  assertEquals(await find("9".repeat(5_000)), []);
 });
 
 testStoreOnce("list() finds done events behind many that wait", async ({ store }) => {
