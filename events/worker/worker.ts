@@ -400,6 +400,8 @@ class StoreWorker implements EventWorker {
       this.#queue.returnStale();
       const limit = this.#queue.toClaim;
       if (limit > 0 && this.#isTimeToLook) await this.#look(limit);
+      // The next place that gets free is looked for at once.
+      else if (this.#isTimeToLook) this.#queue.isBehind = true;
       // After a full claim more may be due; otherwise nothing is until something happens.
       if (limit <= 0) await this.#pause(this.#nextClaim.tickMs);
       else if (!this.#queue.isBehind) await this.#pause(this.#nextClaim.leftMs);

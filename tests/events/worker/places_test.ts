@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { type EventStore, startWorker } from "../../../events/mod.ts";
 import { delivery, later } from "../store/_events.ts";
-import { testStoreInOneProcess } from "../store/contract/_contract.ts";
+import { testStoreInOneProcess, testStoreOnce } from "../store/contract/_contract.ts";
 import { until } from "./_worker.ts";
 
 /** Events of the key that floods and of the quiet one, and the places of each. */
@@ -53,6 +53,28 @@ testStoreInOneProcess(
     await until(() => begun.length === ids.length);
     await worker.stop();
     assertEquals(begun, ids);
+  },
+);
+
+testStoreOnce(
+  "what becomes due while all handlers are busy begins once one is free",
+  async ({ store, place }) => {
+    const ends = new Map<string, () => void>();
+    const handler = ({ id }: { readonly id: string }) =>
+      new Promise<void>((resolve) => ends.set(id, resolve));
+    const worker = startWorker(store, handler, { log: () => {}, concurrency: 2 });
+    for (const id of ["long", "short"]) await store.accept(delivery(id));
+    await until(() => ends.size === 2);
+    // By a store without a worker, so that it is not handed off.
+    await (await place.open()).accept(delivery("next"));
+    await later(50);
+    const start = performance.now();
+    ends.get("short")!();
+    await until(() => ends.has("next"));
+    const ms = performance.now() - start;
+    for (const end of ends.values()) end();
+    await worker.stop();
+    assert(ms < 500, `after ${ms} ms`);
   },
 );
 
