@@ -104,7 +104,7 @@ export class Alarm {
     return this.#looking ??= this.#look().finally(() => this.#looking = undefined);
   }
 
-  /** Ends it. What is being told may go on for a moment. */
+  /** Ends it, without waiting for what is being told: unless that has ended, another instance tells it again. */
   async stop(): Promise<void> {
     clearTimeout(this.#timer);
     this.#ending.abort();
@@ -185,13 +185,18 @@ export class Alarm {
     const giveUp = new AbortController();
     try {
       const signal = AbortSignal.any([this.#ending.signal, giveUp.signal]);
-      await withDeadline(Promise.resolve().then(() => tell(alert, signal)), TELL_MS);
+      const telling = Promise.resolve().then(() => tell(alert, signal));
+      await withDeadline(telling, TELL_MS, this.#ending.signal);
       await this.#note(
         key,
         (now) => state === "ended" ? [] : [{ ...now, state: "begun", until: undefined, tries: 0 }],
       );
     } catch (error) {
       giveUp.abort();
+      // Another instance tells it.
+      if (this.#ending.signal.aborted) {
+        return await this.#note(key, (now) => [{ ...now, until: 0 }]);
+      }
       const tries = noted.tries + 1;
       const retryInMs = Math.min(MAX_PAUSE_MS, LOOK_MS * 2 ** (tries - 1));
       writeLog(log, "error", "alert not told, to be tried again", { key, state, error, retryInMs });

@@ -122,6 +122,8 @@ export class Problems {
   readonly #core: StoreCore;
   /** The hours in which this process has noted problems last, by their ids. */
   readonly #noted = new Map<string, number>();
+  /** Notes that are being written, by the ids of their problems: many attempts may fail at the same time. */
+  readonly #noting = new Map<string, Promise<void>>();
 
   constructor(core: StoreCore) {
     this.#core = core;
@@ -157,7 +159,12 @@ export class Problems {
     const hour = hourOf(firstAt);
     if (this.#noted.get(id) === hour) return;
     const origin = { source: intake ?? source, handler: handler ?? type };
-    await this.#note(id, { v: 1, error, ...origin, firstAt, versions: [] });
+    const noting = this.#noting.get(id) ??
+      this.#note(id, { v: 1, error, ...origin, firstAt, versions: [] }).finally(() => {
+        this.#noting.delete(id);
+      });
+    this.#noting.set(id, noting);
+    await noting;
     if (this.#noted.size >= MAX_NOTED) this.#noted.clear();
     this.#noted.set(id, hour);
   }

@@ -6,6 +6,9 @@ import { testWith, UNLESS_LINUX } from "../_permissions.ts";
 import { APP_NEEDS, type RunningApp, spawnApp } from "./_app.ts";
 import { memoryOf } from "./_memory.ts";
 
+/** Most tries to find what logins cost. */
+const TRIES = 3;
+
 const TOKEN = "0f9e8d7c6b5a49382716f0e9d8c7b6a5";
 
 const ENV = {
@@ -73,19 +76,31 @@ for (const [name, [begin, kib]] of Object.entries(WAYS)) {
   // The client of Deno 2.5 leaves operations behind when a session over HTTP/2 ends.
   const missing = begin === begin2 && ON_DENO_2_5 ? "needs Deno 2.6" : UNLESS_LINUX;
   testWith(APP_NEEDS, what, async () => {
-    await using app: RunningApp = spawnApp("forge", ENV);
-    const origin = await app.url;
-    const { peak } = await memoryOf(app.process);
-    const end = await begin(origin, 1_500);
-    const login = await fetch(`${origin}/console/login`, {
-      method: "POST",
-      headers: headersOf(origin, 65_535),
-      body: new URLSearchParams({ token: TOKEN }),
-      redirect: "manual",
-    });
-    await login.body?.cancel();
-    assertEquals(login.status, 303);
-    assertLess((await memoryOf(app.process)).peak - peak, 1_500 * kib / 1_024 + 20);
-    await end();
+    const most = 1_500 * kib / 1_024 + 20;
+    const costs: number[] = [];
+    // A busy machine collects garbage late, which only adds: what it cannot do without is the least of some tries.
+    while (costs.length < TRIES && !costs.some((cost) => cost < most)) {
+      costs.push(await costOf(begin));
+    }
+    assertLess(Math.min(...costs), most);
   }, missing);
+}
+
+/** Finds what 1,500 logins of one byte cost an app, in MB, and that another one gets in beside them. */
+async function costOf(begin: typeof begin1): Promise<number> {
+  await using app: RunningApp = spawnApp("forge", ENV);
+  const origin = await app.url;
+  const { peak } = await memoryOf(app.process);
+  const end = await begin(origin, 1_500);
+  const login = await fetch(`${origin}/console/login`, {
+    method: "POST",
+    headers: headersOf(origin, 65_535),
+    body: new URLSearchParams({ token: TOKEN }),
+    redirect: "manual",
+  });
+  await login.body?.cancel();
+  assertEquals(login.status, 303);
+  const cost = (await memoryOf(app.process)).peak - peak;
+  await end();
+  return cost;
 }

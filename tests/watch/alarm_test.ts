@@ -170,6 +170,7 @@ testStoreOnce(
     clock.advance(61_000);
     await other.look();
     assertEquals(sut.words, ["oldest_due begun"]);
+    await killed.stop();
   },
 );
 

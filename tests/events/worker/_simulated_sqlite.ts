@@ -133,7 +133,11 @@ function lose(db: Connection, simulation: Simulation): void {
 }
 
 /** Kinds of cells that stay when all events are purged: sums that are 0, states, and notes of processes and of the store. */
-const OWN = ["state", "process", "keptCounted", "checked", "source"];
+const OWN = [
+  ...["state", "process", "keptCounted", "checked", "source"],
+  // Notes of problems are kept for days.
+  ...["problem", "problemHour", "problemLast"],
+];
 
 /** Purges all events of a file once nothing is due any more, and tells what is left then. */
 async function leftoversIn(store: EventStore, db: Connection): Promise<unknown[]> {

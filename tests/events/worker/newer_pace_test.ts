@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { type HandlerContext, startWorker, type WebhookEvent } from "../../../events/mod.ts";
-import { byLength } from "../../_length.ts";
+import { byLength, IS_LONG } from "../../_length.ts";
 import { testWith } from "../../_permissions.ts";
 import { delivery, later } from "../store/_events.ts";
 import { IN_PROCESSES } from "../store/engines/mod.ts";
@@ -34,7 +34,8 @@ const [MESSAGES, P99_MS] = [byLength(400, 100), 50] as const;
 /** Time between two other events, in milliseconds: 200 a second. */
 const OTHERS_MS = 5;
 
-for (const engine of IN_PROCESSES) {
+// Beside eight files of tests it would measure those.
+for (const engine of IS_LONG ? IN_PROCESSES : []) {
   const [kind] = engine.kinds;
   const name = `a message aborts a handler of its process within ${P99_MS} ms, beside 200 a second`;
   testWith(kind.needs, `${name} [${engine.name}]`, async () => {
