@@ -188,7 +188,8 @@ export interface AppDefinition<
   readonly retentionMs?: number | undefined;
   /**
    * Keeps the payloads of done events for a while, to look at them and to replay the events: for `forMs`
-   * milliseconds, up to the retention, and the oldest are dropped when all take more than `maxBytes`.
+   * milliseconds, up to the retention, and the oldest are dropped when all take more than `maxBytes`. An instance
+   * without it drops them all, see {@linkcode EventStoreOptions.keepPayloads}.
    *
    * @default {undefined} A payload is deleted when its event is done.
    */

@@ -32,7 +32,7 @@ export interface CatchUpResult {
   readonly stored: string[];
   /** Number of deliveries for which an attempt was answered with 2xx. */
   delivered: number;
-  /** Deliveries that the app refused with 4xx, except 408 and 429. */
+  /** Deliveries that the app refused with 4xx, except 408, 425 and 429, which mean a slow or busy app. */
   readonly refused: string[];
   /** Deliveries of the last minute that have no answer yet. */
   readonly underWay: string[];
@@ -72,6 +72,25 @@ interface Missed {
  * @returns What was done.
  * @throws {TypeError} If the store, a webhook, the authentication or another option is something else.
  * @throws {RangeError} If a number is out of range.
+ *
+ * @example
+ * ```ts
+ * import { defineApp, github, required, sqlite, writeLog } from "@org/edge-base";
+ * import { catchUp } from "@org/edge-base/catch-up";
+ *
+ * const env = { GITHUB_TOKEN: required };
+ * const bot = defineApp({ name: "bot", platform: github(), store: sqlite(), env });
+ * bot.schedule("catch-up", "@hourly", async (_slot, { store, env, log, signal }) => {
+ *   const { asked, failed, problems } = await catchUp(store, {
+ *     hooks: [{ repository: "acme/site", url: "https://bot.example.com/webhook" }],
+ *     github: { token: env.GITHUB_TOKEN },
+ *     sinceMs: 2 * 3_600_000,
+ *     signal,
+ *   });
+ *   writeLog(log, "info", "caught up", { asked: asked.length, failed: failed.length, problems });
+ * });
+ * ```
+ *
  * @category Catching up
  */
 export async function catchUp(

@@ -468,7 +468,7 @@ const COMMANDS = {
     example: "events catch-up --repo acme/site --since 2h",
     details: [
       "GitHub does not send again by itself. It is asked for every delivery that was never answered 2xx and " +
-      "is not stored. What the app refused with 4xx is left alone, except 408 and 429.",
+      "is not stored. What the app refused with 4xx is left alone, except 408, 425 and 429.",
       "The variable GITHUB_TOKEN holds a token with the permission Webhooks (read and write); for " +
       "--github-app, GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are read instead.",
       "Ctrl-C ends it with a summary. Running it twice does no harm.",

@@ -49,7 +49,10 @@ export interface ConsoleOptions {
    */
   readonly environment?: string | undefined;
   /**
-   * Set to true to show no payloads: they may hold what not every reader of the console may see.
+   * Set to true to show no payloads: they may hold what not every reader of the console may see. It hides all else that
+   * senders and handlers have written, too: descriptions, senders' names, headers of refused deliveries, reasons, names
+   * that events wait for and their answers, results of steps, values of states, and of an error all but its name. No
+   * search finds them. Types, repositories, chats, ids and ordering keys stay.
    *
    * @default {false}
    */
@@ -94,18 +97,24 @@ const CHECKS = {
  *
  * @example
  * ```ts
- * import { createBaseApp, openEventStore } from "@org/edge-base";
+ * import { createBaseApp, createIntake, github, openEventStore, startWorker } from "@org/edge-base";
  * import { createConsole } from "@org/edge-base/console";
  * import { assertEquals } from "@std/assert";
  *
  * using kv = await Deno.openKv(":memory:");
- * const store = await openEventStore(kv);
- * const viewerToken = "4b1c7f0e9d2a5836c0f1e2d3b4a59687"; // from a variable
- * await using board = await createConsole({ name: "my-bot", store, viewerToken });
+ * const store = await openEventStore(kv, { namespace: "my-bot" });
+ * const operatorToken = "4b1c7f0e9d2a5836c0f1e2d3b4a59687"; // from a variable
+ * await using board = await createConsole({ name: "my-bot", store, operatorToken });
  *
+ * const { telemetry } = board;
  * const app = createBaseApp({ name: "my-bot", logger: false });
+ * const secrets = ["It's a Secret to Everybody"];
+ * app.route("/", createIntake(github({ secrets }), { store, telemetry }));
  * app.route("/", board.app);
+ * const worker = startWorker(store, ({ type }) => console.log(type), { telemetry });
+ *
  * assertEquals((await app.request("/console/login")).status, 200);
+ * await worker.stop();
  * ```
  *
  * @category Console

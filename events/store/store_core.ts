@@ -41,7 +41,10 @@ export interface EventStoreOptions {
    */
   readonly retentionMs?: number | undefined;
   /**
-   * Keeps the payloads of done events for a while, to look at them and to replay the events.
+   * Keeps the payloads of done events for a while, to look at them and to replay the events. Events that were done before
+   * have none. All workers of the store need it: one without it drops all that are kept, at its start and once an hour, and
+   * if the limits differ, the lowest ones apply. A process may add a sixteenth of `maxBytes` before it looks. On a file an
+   * event took 30 µs longer with a payload of 200 bytes, and 130 µs with one of 5 KB (2026-11, Deno 2.9.6).
    *
    * @default {undefined} A payload is deleted when its event is done.
    */
