@@ -135,6 +135,26 @@ testStoreOnce(
   },
 );
 
+testStoreOnce(
+  "the end is told also if no process lives as long as that takes",
+  async ({ store }) => {
+    using clock = new WallClock();
+    const sut = new Alarms(store);
+    sut.due(120_000);
+    await sut.start().look();
+    sut.due(undefined);
+    for (const ms of [0, 60_000, 20_000]) {
+      clock.advance(ms);
+      await sut.start().look();
+      assertEquals(sut.words, ["oldest_due begun"]);
+    }
+    clock.advance(10_001);
+    await sut.start().look();
+    assertEquals(sut.words, ["oldest_due begun", "oldest_due ended"]);
+    assertEquals((await store.alertNote.read()).value, null);
+  },
+);
+
 testStoreOnce("of what is over before anybody was told nobody is told", async ({ store }) => {
   using clock = new WallClock();
   const sut = new Alarms(store);
