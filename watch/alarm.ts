@@ -125,7 +125,11 @@ export class Alarm {
       if (isSame) return;
       // Another instance was quicker, or another version has the note: it is looked at again later.
       if (note.value === undefined || !await this.#write(alerts, note.version)) return;
-      for (const each of own) await this.#tell(each);
+      for (const each of own) {
+        // What is left waits for a later look: by the end of its telling another instance would tell it as well.
+        if (Date.now() + TELL_MS > each.until!) return;
+        await this.#tell(each);
+      }
     } catch (error) {
       if (!signal.aborted) writeLog(this.#parts.log, "warn", "alarm not looked at", { error });
     }

@@ -155,6 +155,30 @@ testStoreOnce(
   },
 );
 
+testStoreOnce("whoever takes long to be told is told by one process all the same", async ({ store }) => {
+  using clock = new WallClock();
+  const unverified = ["a", "b", "c"].map((source) => ({
+    ...{ source, code: "INVALID_SIG", count: 3, since: 0 },
+  }));
+  const attempts = { attempts: 0, failed: 0 };
+  const activity = { recent: attempts, before: attempts, dead: 0, unverified };
+  const told: string[] = [];
+  const start = () =>
+    new Alarm({
+      ...{ app: "bot", note: store.alertNote, log: () => {} },
+      read: () => Promise.resolve({ ...HEALTHY, at: Date.now(), activity }),
+      tell: async ({ key }) => {
+        told.push(key);
+        clock.advance(25_000);
+        if (told.length === 3) await start().look();
+      },
+    });
+  await start().look();
+  clock.advance(15_000);
+  await start().look();
+  assertEquals(told, ["refused:a", "refused:b", "refused:c"]);
+});
+
 testStoreOnce("of what is over before anybody was told nobody is told", async ({ store }) => {
   using clock = new WallClock();
   const sut = new Alarms(store);
