@@ -127,7 +127,7 @@ export class Alarm {
       if (note.value === undefined || !await this.#write(alerts, note.version)) return;
       for (const each of own) {
         // What is left waits for a later look: by the end of its telling another instance would tell it as well.
-        if (Date.now() + TELL_MS > each.until!) return;
+        if (signal.aborted || Date.now() + TELL_MS > each.until!) return;
         await this.#tell(each);
       }
     } catch (error) {
