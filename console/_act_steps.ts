@@ -119,14 +119,16 @@ interface Counting {
   readonly ending: AbortController;
   readonly ended: Promise<void>;
   progress: ActCount;
+  /** Set once somebody was told the result. */
+  isTold: boolean;
   error?: unknown;
   timer?: ReturnType<typeof setTimeout>;
 }
 
 /**
  * Exact counts of the events that acts on many would change, made before the acts begin. A count goes through the
- * same events as the act would, in the background as long as somebody looks. The result is for the page that waits for
- * it: whoever asks anew gets a new count.
+ * same events as the act would, in the background as long as somebody looks. The result is for whoever waits for it, by a
+ * page that refreshes itself or by asking again: once it was told, whoever asks anew gets a new count.
  */
 export class ActCounts {
   readonly #store: EventStore;
@@ -141,10 +143,11 @@ export class ActCounts {
   async look(kind: ActKind, query: ActQuery, isPoll: boolean): Promise<ActCount> {
     const key = JSON.stringify([kind, query]);
     const known = this.#counts.get(key);
-    const isUsed = known && (known.progress.isMore || isPoll);
+    const isUsed = known && (isPoll || !known.isTold);
     const counting = isUsed ? known : this.#begin(kind, query);
     this.#keep(key, counting);
     await within(MAX_WAIT_MS, counting.ended);
+    if (!counting.progress.isMore) counting.isTold = true;
     if (!("error" in counting)) return counting.progress;
     this.#forget(key, counting);
     throw counting.error;
@@ -166,7 +169,7 @@ export class ActCounts {
       notKept: 0,
       first: [],
     };
-    const counting: Counting = { ending: new AbortController(), ended, progress };
+    const counting: Counting = { ending: new AbortController(), ended, progress, isTold: false };
     this.#count(counting, kind, query).catch((error) => counting.error = error).then(() =>
       resolve()
     );

@@ -156,8 +156,23 @@ export class Api {
     const flaw = answer instanceof Response ? undefined : answer.flaw;
     if (flaw !== undefined) throw new Refusal(400, "Wrong form", flaw);
     const page = answer instanceof Response ? answer.headers.get("Location") : undefined;
+    await checkDone(data, page);
     return jsonResponse({ ok: true, page });
   }
+}
+
+/**
+ * Checks what has become of a form that leads to the page of its act.
+ *
+ * @throws {Refusal} 500 if the act has failed: a page of the console would show why.
+ */
+async function checkDone({ acts }: ConsoleData, page: string | null | undefined): Promise<void> {
+  const [, query] = /^progress\?(.*)$/.exec(page ?? "") ?? [];
+  const act = query === undefined
+    ? null
+    : await acts.get(new URLSearchParams(query).get("id") ?? "");
+  if (act?.state !== "failed" || act.query) return;
+  throw new Refusal(500, "Failed", act.error ?? "The act has failed.");
 }
 
 /** Makes the answer to a request that is refused, in the shape that all errors of an app have. */

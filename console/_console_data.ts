@@ -175,6 +175,9 @@ export class ConsoleData {
     this.#problems.set(key, counted);
     try {
       return await counted.read;
+    } catch (error) {
+      if (this.#problems.get(key) === counted) this.#problems.delete(key);
+      throw error;
     } finally {
       const tookMs = performance.now() - start;
       const ageMs = tookMs < LONG_MS ? 0 : Math.min(MAX_AGE_MS, AGE_PER_MS * tookMs);

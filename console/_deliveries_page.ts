@@ -269,11 +269,7 @@ function filterForm(query: DeliveryQuery): Html {
     )}>
       <summary>Filter</summary>
       <form class="filter" autocomplete="off" action="deliveries">${fields}<div class="row">
-    <button class="go">Filter</button></div>${kept({
-      q: query.q,
-      name: query.name,
-      problem: query.problem,
-    })}</form>
+    <button class="go">Filter</button></div>${kept({ q: query.q, name: query.name })}</form>
     </details>
   `;
 }

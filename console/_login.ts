@@ -158,11 +158,11 @@ const keyOf = (ip: string | undefined) => ip === undefined ? "unknown" : ipNetwo
 /** Pages that refresh themselves. */
 export const REFRESHED = [
   ...["", "problems", "problem", "deliveries", "delivery", "running", "parked", "schedules"],
-  ...["states", "state", "limits", "acts", "act", "progress", "changed"],
+  ...["states", "state", "limits", "acts", "act", "progress", "changed", "refusals"],
 ];
 
 /** Pages that are shown after a login, as they are linked. */
-const PAGES = ["./", "send", ...REFRESHED.slice(1)];
+const PAGES = ["./", "send", "wake", "repeat", ...REFRESHED.slice(1)];
 
 /** Largest form: a token and the page to go on to, as forms encode them. */
 const MAX_FORM_BYTES = 4_096;

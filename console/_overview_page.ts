@@ -55,6 +55,8 @@ interface BriefProcess extends Omit<Health["processes"][number], "running"> {
 
 /** Things that may be wrong, and those that are. */
 interface Strip {
+  /** Time at which it was read, milliseconds since the epoch. */
+  readonly at: number;
   /** Things that are wrong, in the order of their importance. */
   readonly wrong: readonly Wrong[];
   /** Number of places of all processes that are busy, and of all places. */
@@ -106,14 +108,16 @@ export async function overview({ data, parameters, context }: Visit): Promise<Pa
 const [MAX_LONGEST, MAX_OF_PROCESS] = [5, 3] as const;
 
 function stripOf(health: Health): Strip {
-  const { processes, oldestDue, activity } = health;
+  const { at, processes, oldestDue, activity } = health;
   const all = processes.flatMap(({ running }) => running).sort((a, b) => a.since - b.since);
   const places = processes.filter((each) => each.places !== undefined);
   const sum = (numbers: readonly number[]) => numbers.reduce((sum, each) => sum + each, 0);
   const busyIn = ({ running, places }: Health["processes"][number]) =>
     Math.min(running.filter(({ isOverdue }) => !isOverdue).length, places ?? Infinity);
   return {
-    wrong: wrongIn({ ...health, at: Date.now() }).filter(({ isOld }) => !isOld),
+    at,
+    // As of the reading: what was due then may have been taken since.
+    wrong: wrongIn(health).filter(({ isOld }) => !isOld),
     places: { busy: sum(places.map(busyIn)), of: sum(places.map(({ places }) => places ?? 0)) },
     longest: all.slice(0, MAX_LONGEST).map(briefOf),
     oldestDue: oldestDue && {
@@ -371,12 +375,20 @@ function stateTile(state: EventState, count: BoundedCount | undefined): Html {
 }
 
 /** Says when old counts were made. The line stays if none is old, so that the page does not jump. */
-function agesOf({ counts, countedAt, doneCountedAt }: OverviewData, now: number): Html {
+function agesOf(
+  { strip, counts, countedAt, doneCountedAt }: OverviewData,
+  now: number,
+): Content {
   const isOld = (at: number | null): at is number => at !== null && now - at >= OLD_MS;
-  if (!counts || (!isOld(countedAt) && !isOld(doneCountedAt))) return html`&nbsp;`;
-  return html`Counted at ${time(countedAt ?? now, "short")}${
-    isOld(doneCountedAt) && html`, those that are done at ${time(doneCountedAt, "short")}`
-  }`;
+  const isCountOld = counts !== null && (isOld(countedAt) || isOld(doneCountedAt));
+  const parts = [
+    isCountOld && html`
+      Counted at ${time(countedAt ?? now, "short")}${isOld(doneCountedAt) &&
+        html`, those that are done at ${time(doneCountedAt, "short")}`}.
+    `,
+    strip && isOld(strip.at) && html`Looked for what is wrong at ${time(strip.at, "short")}.`,
+  ];
+  return parts.some(Boolean) ? parts : html`&nbsp;`;
 }
 
 function isEmpty({ counts, activity }: OverviewData): boolean {

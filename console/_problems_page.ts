@@ -110,7 +110,8 @@ export async function problems({ data, context }: Visit): Promise<Page> {
 export async function problem({ data, parameters, context }: Visit): Promise<Page> {
   const read = await readProblem(data, parameters);
   const body = read.problem ? problemPage(read.problem, read, context) : ended();
-  return { title: "Problem", at: "problems", body, isLive: read.problem !== null };
+  const isThere = read.problem !== null;
+  return { title: "Problem", at: "problems", body, isLive: isThere, isPrivate: isThere };
 }
 
 function ended(): Html {

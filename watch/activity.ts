@@ -1,6 +1,10 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
 import { SCHEDULE } from "../events/store/emission.ts";
-import type { ConsoleRecords, NewConsoleRecord } from "../events/store/own_cells.ts";
+import type {
+  ConsoleRecordKey,
+  ConsoleRecords,
+  NewConsoleRecord,
+} from "../events/store/own_cells.ts";
 import {
   type AttemptedEvent,
   type AttemptOutcome,
@@ -181,6 +185,8 @@ export class ActivityCounter {
   #hadWorker = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #writing = Promise.resolve();
+  /** Place of the record of what was refused. */
+  #refusedAt: ConsoleRecordKey | undefined;
   readonly #sharing: Sharing;
 
   constructor(records: ConsoleRecords, log: LogSink) {
@@ -323,24 +329,26 @@ export class ActivityCounter {
       ...[...quarters].map((quarter) => this.#record("day", quarter)),
     ];
     for (const minute of minutes) this.#unwritten.delete(minute);
-    const refused = this.refusals.take();
-    if (refused) {
-      records.push({
-        kind: "refused",
-        number: last,
-        id: this.#id,
-        value: refused,
-        forMs: CHARTS.day.forMs,
-      });
-    }
     try {
       for (let i = 0; i < records.length; i += WRITTEN_AT_ONCE) {
         await this.#records.write(records.slice(i, i + WRITTEN_AT_ONCE));
       }
+      await this.#writeRefused(last);
     } catch (error) {
       for (const minute of minutes) if (this.#minutes.has(minute)) this.#unwritten.add(minute);
       writeLog(this.#log, "warn", "console counts not written", { error });
     }
+  }
+
+  /** Writes what this process has refused, if there is anything new. The record before is not needed any more. */
+  async #writeRefused(minute: number): Promise<void> {
+    const value = this.refusals.take();
+    if (!value) return;
+    const before = this.#refusedAt;
+    const key = { kind: "refused", number: minute, id: this.#id } as const;
+    await this.#records.write([{ ...key, value, forMs: CHARTS.day.forMs }]);
+    this.#refusedAt = key;
+    if (before && before.number !== minute) await this.#records.delete(before);
   }
 
   /** Makes the record of what this process has counted in a span. */

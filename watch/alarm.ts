@@ -43,6 +43,8 @@ interface Noted extends Omit<Wrong, "isOld"> {
   readonly until?: number | undefined;
   /** Number of tries that have failed. */
   readonly tries: number;
+  /** Time since which no instance has seen it any more; undefined while one does. */
+  readonly clearSince?: number | undefined;
   /** Time at which it was over. */
   readonly endedAt?: number | undefined;
 }
@@ -58,6 +60,7 @@ const isNote = shape<{ readonly v: 1; readonly alerts: readonly Noted[] }>({
       state: isOneOf(["begins", "begun", "ends"]),
       until: orNone(isTime),
       tries: isCount,
+      clearSince: orNone(isTime),
       endedAt: orNone(isTime),
     }),
     MAX_NOTED,
@@ -81,8 +84,6 @@ export interface AlarmParts {
 export class Alarm {
   readonly #parts: AlarmParts;
   readonly #ending = new AbortController();
-  /** Times since which things that were told are not wrong any more, as this process has seen. */
-  readonly #clearSince = new Map<string, number>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #looking: Promise<void> | undefined;
 
@@ -124,7 +125,11 @@ export class Alarm {
       if (isSame) return;
       // Another instance was quicker, or another version has the note: it is looked at again later.
       if (note.value === undefined || !await this.#write(alerts, note.version)) return;
-      for (const each of own) await this.#tell(each);
+      for (const each of own) {
+        // What is left waits for a later look: by the end of its telling another instance would tell it as well.
+        if (signal.aborted || Date.now() + TELL_MS > each.until!) return;
+        await this.#tell(each);
+      }
     } catch (error) {
       if (!signal.aborted) writeLog(this.#parts.log, "warn", "alarm not looked at", { error });
     }
@@ -138,7 +143,6 @@ export class Alarm {
   ): { readonly alerts: readonly Noted[]; readonly own: readonly Noted[] } {
     const isWrong = new Set(wrong.map(({ key }) => key));
     const known = new Set(noted.map(({ key }) => key));
-    for (const key of this.#clearSince.keys()) if (!known.has(key)) this.#clearSince.delete(key);
     const fresh = wrong.filter(({ key, isOld }) => !known.has(key) && !isOld)
       .slice(0, MAX_NOTED - noted.length)
       .map((each): Noted => ({ ...each, state: "begins", tries: 0 }));
@@ -153,19 +157,19 @@ export class Alarm {
 
   /** Makes the next state of something that is noted; none if nobody has to hear of it any more. */
   #next(noted: Noted, isWrong: boolean, now: number): readonly Noted[] {
-    const { key, state, until = -Infinity } = noted;
+    const { state, until = -Infinity, clearSince } = noted;
     if (isWrong) {
-      this.#clearSince.delete(key);
       // Nobody has heard of its end yet.
       const isBack = state === "ends" && until <= now;
-      return [isBack ? { ...noted, state: "begun", until: undefined, endedAt: undefined } : noted];
+      if (isBack) return [{ ...noted, state: "begun", until: undefined, endedAt: undefined }];
+      return [clearSince === undefined ? noted : { ...noted, clearSince: undefined }];
     }
     if (state === "ends") return [noted];
-    const since = this.#clearSince.get(key) ?? now;
-    this.#clearSince.set(key, since);
     if (state === "begins") return until <= now ? [] : [noted];
-    if (now - since < OVER_MS) return [noted];
-    return [{ ...noted, state: "ends", until: undefined, tries: 0, endedAt: since }];
+    if (clearSince === undefined) return [{ ...noted, clearSince: now }];
+    if (now - clearSince < OVER_MS) return [noted];
+    const end = { until: undefined, tries: 0, clearSince: undefined, endedAt: clearSince };
+    return [{ ...noted, state: "ends", ...end }];
   }
 
   /** Tells something, and notes that. */

@@ -16,6 +16,9 @@ const SAMPLE_MS = 1_000;
 /** Most samples of a kind, the latest ones. */
 const MAX_SAMPLES = 3;
 
+/** Most bytes of the samples that are stored: a record of a KV has 65,536, with the numbers of each kind. */
+const MAX_STORED = 45_000;
+
 /** Most headers of a sample, and most characters of a name and of a value. */
 const [MAX_HEADERS, MAX_NAME, MAX_VALUE] = [24, 60, 160] as const;
 
@@ -106,11 +109,19 @@ export class RefusalNotes {
     return [...this.#kinds.values()].map((kind) => ({ ...kind })).sort((a, b) => b.last - a.last);
   }
 
-  /** Lists them if there are new ones since this was called last; undefined otherwise. */
+  /**
+   * Lists them for a record if there are new ones since this was called last; undefined otherwise. Senders choose how
+   * long their headers are: samples that do not fit are left out, those of the kinds that were refused last come first.
+   */
   take(): NotedRefusals[] | undefined {
     if (!this.#hasNew) return undefined;
     this.#hasNew = false;
-    return this.list();
+    let left = MAX_STORED;
+    const fits = (sample: RefusalSample) => (left -= bytesOf(sample)) >= 0;
+    return this.list().map((kind) => ({
+      ...kind,
+      samples: kind.samples.toReversed().filter(fits).reverse(),
+    }));
   }
 
   #kindOf(source: string, code: string, now: number): Kind | undefined {
@@ -134,6 +145,9 @@ export class RefusalNotes {
     return false;
   }
 }
+
+const bytesOf = (sample: RefusalSample): number =>
+  new TextEncoder().encode(JSON.stringify(sample)).byteLength + 1;
 
 /** Adds up the refusals of several processes, by their kinds. */
 export function merged(lists: Iterable<readonly NotedRefusals[]>): NotedRefusals[] {

@@ -373,6 +373,18 @@ Deno.test("names of types cannot make records large, or do harm", async () => {
   assertEquals(activity.types[0], { source: "", type: "other", ...NONE, received: 160 });
 });
 
+Deno.test("a process keeps one record of what it has refused, however long that goes on", async () => {
+  using time = new FakeTime(START + 3_000);
+  await using sut = await openData();
+  for (let i = 0; i < 3; i++) {
+    const refused = { platform: "forge", outcome: "rejected", code: "INVALID_SIG" } as const;
+    sut.data.telemetry.countDelivery(refused);
+    await minutes(time, 1);
+    assertEquals((await recordKeys(sut.kv, "refused")).length, 1);
+  }
+  assertEquals((await sut.data.refusals()).map(({ count }) => count), [3]);
+});
+
 Deno.test("the types that are not shown are counted, and added up", async () => {
   using _time = new FakeTime(START + 3_000);
   await using sut = await openData();

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import type { Act } from "../../console/_act_record.ts";
+import { ActCounts } from "../../console/_act_steps.ts";
 import { ConsoleData } from "../../console/_console_data.ts";
 import { type ActKind, type ActQuery, MAX_LENGTHS, newActId } from "../../console/_query.ts";
 import { type EventStore, openEventStore } from "../../events/mod.ts";
@@ -103,6 +104,32 @@ Deno.test("a replay of many leaves dead what somebody has cancelled", async () =
   assertEquals((await ended(sut, await actOnAll(data, "replay", { state: "dead" }))).changed, 1);
   assertEquals(await listed(store, { state: "dead" }), ["cancelled"]);
   assertEquals((await actOn(data, "replay", "cancelled")).changed, 1);
+});
+
+Deno.test("a count that has ended is for whoever asks again, once", async () => {
+  await using sut = await openData();
+  const { store } = sut;
+  await buryAll(store, ["a"]);
+  const query = { state: "dead" } as const;
+  const late = Promise.withResolvers<void>();
+  /** Lists as the store does, and later. */
+  async function* list(options: Parameters<EventStore["list"]>[0]) {
+    await late.promise;
+    yield* store.list(options);
+  }
+  const slow = { list, inspect: store.inspect } as unknown as EventStore;
+  const counts = new ActCounts(slow);
+  try {
+    const first = await counts.look("purge", query, false);
+    assertEquals([first.count, first.isMore], [0, true]);
+    late.resolve();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const again = await counts.look("purge", query, false);
+    assertEquals([again.count, again.isMore, again.askedAt], [1, false, first.askedAt]);
+    assert((await counts.look("purge", query, false)).askedAt > first.askedAt);
+  } finally {
+    await counts.stop();
+  }
 });
 
 Deno.test("acts choose the states that they can change", async () => {

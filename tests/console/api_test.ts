@@ -13,6 +13,7 @@ import {
   VIEWER,
 } from "./_board.ts";
 import { until } from "./_data.ts";
+import { testWith } from "../_permissions.ts";
 
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 
@@ -70,6 +71,13 @@ Deno.test("a program reads what each page shows, by a token or by the cookie of 
   assertEquals(await bytes.json(), { action: "opened" });
   const file = await board.get("/api/export?format=jsonl", bearer(VIEWER));
   assertEquals(JSON.parse(await file.text()).id, id);
+});
+
+testWith(["read"], "the document lists each page that programs read", async () => {
+  const text = await Deno.readTextFile(new URL("../../docs/console.md", import.meta.url));
+  await using board = await openBoard();
+  const { body: { pages } } = await read(board, "");
+  for (const page of pages) assertMatch(text, new RegExp(`^\\| \`${page}\` +\\| `, "m"));
 });
 
 Deno.test("the errors that programs get have one shape, and tell what is wrong", async () => {
@@ -255,6 +263,17 @@ Deno.test("a program wakes an event, and is told if it does not wait for that", 
   assertEquals((await wake('{"is":"100 %"}')).body.ok, true);
   const [answer] = await Array.fromAsync(store.answers({ names: [name] }));
   assertEquals(answer?.value, { is: "100 %" });
+});
+
+Deno.test("a program is told that what it asked for has failed, and why", async () => {
+  await using board = await openBoard();
+  await board.store.scheduleNotes.write("newer", {}, null);
+  const { status, headers, body } = await call(board, "schedule", {
+    schedule: "newer",
+    do: "pause",
+  });
+  assertEquals([status, headers.get("X-Error-Code")], [500, "INTERNAL"]);
+  assertStringIncludes(body.error, "Cannot read the note of the schedule");
 });
 
 Deno.test("programs get nothing of what an app hides that hides its payloads", async () => {

@@ -43,9 +43,11 @@ Deno.test("no answer with a payload, or with what a handler has written, is comp
   const id = await storeDead(board.store, "1", { body });
   const headers = { Cookie: await board.login(), ...GZIP };
   const pages = ["delivery", "payload", "api/delivery", "api/payload", "api/deliveries"];
-  pages.push("export", "api/export");
+  pages.push("export", "api/export", "problem", "api/problem");
+  const [problem] = (await board.store.inspect.problems()).problems;
   for (const page of pages) {
-    const response = await board.get(`/${page}?format=csv&id=${id}`, headers);
+    const of = page.endsWith("problem") ? problem!.id : id;
+    const response = await board.get(`/${page}?format=csv&id=${of}`, headers);
     assertEquals([response.status, response.headers.get("Content-Encoding")], [200, null], page);
     assertEquals(response.headers.get("Cache-Control"), "no-store, no-transform");
     await response.text();

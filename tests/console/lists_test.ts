@@ -98,6 +98,25 @@ Deno.test("conditions of a list are removed one by one, and kept by the search",
   assertMatch(form, /name="q"[^>]*value="crash"/);
 });
 
+Deno.test("each form of a list keeps all that is chosen, once", async () => {
+  await using board = await openBoard();
+  await storeDead(board.store, "1");
+  const [problem] = (await board.store.inspect.problems()).problems;
+  const chosen = { problem: problem!.id, state: "dead", type: "issues", q: "github" };
+  const html = await page(board, `/deliveries?${new URLSearchParams(chosen)}`);
+  const forms = [...html.matchAll(/<form[^>]*action="deliveries".*?<\/form>/gs)];
+  assertEquals(forms.length, 2);
+  for (const [form] of forms) {
+    const fields = [...form.matchAll(/<input[^>]*name="([^"]+)"[^>]*value="([^"]*)"/g)]
+      .map(([, name, value]) => [name!, value!]);
+    const [, state] = /<option value="(\w+)"\s+selected/.exec(form) ?? [];
+    if (state !== undefined) fields.push(["state", state]);
+    const again = await page(board, `/deliveries?${new URLSearchParams(fields)}`);
+    assertEquals(idsOf(again), ["github:1"]);
+    assertEquals(Object.fromEntries(fields.filter(([, value]) => value !== "")), chosen);
+  }
+});
+
 Deno.test("a bar of a chart leads to the deliveries of its time", async () => {
   await using board = await openBoard();
   const { id } = await board.store.accept(delivery("1"));

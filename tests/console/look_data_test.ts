@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Period } from "../../watch/activity.ts";
 import type { DeliveryPage } from "../../console/_search.ts";
 import type { EventState } from "../../events/mod.ts";
@@ -44,6 +44,21 @@ testKv("the overview counts events by state", async (kv) => {
   assertEquals(Object.fromEntries(numbers), expected);
   assert(Object.values(counts).every(({ isMore }) => !isMore));
   assertEquals(oldestDueAt, (await store.get("q3"))!.dueAt);
+});
+
+Deno.test("a reading of problems that has failed is made anew", async () => {
+  using clock = new MonotonicClock();
+  await using sut = await openData();
+  const { inspect } = sut.store;
+  const { problems } = inspect;
+  const fail = () => {
+    clock.advance(200);
+    return Promise.reject(new Error("no"));
+  };
+  Object.assign(inspect, { problems: fail });
+  await assertRejects(() => sut.data.problems({}), Error, "no");
+  Object.assign(inspect, { problems });
+  assertEquals((await sut.data.problems({})).problems, []);
 });
 
 Deno.test("the overview of an empty store has nothing", async () => {

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { startWorker } from "../../events/mod.ts";
-import { delivery, openBoard, VIEWER } from "./_board.ts";
+import { claim, delivery, openBoard, VIEWER } from "./_board.ts";
 import { until } from "./_data.ts";
 import { MonotonicClock } from "../_monotonic_clock.ts";
 import { WallClock } from "../_wall_clock.ts";
@@ -51,4 +51,23 @@ Deno.test("a handler that hangs is on the first page, red, with the link to canc
     held.resolve();
     await worker.stop();
   }
+});
+
+Deno.test("what was due at the last look is not red later, and the page says when that was", async () => {
+  using clock = new WallClock();
+  using _reading = new MonotonicClock();
+  await using board = await openBoard();
+  await board.store.accept(delivery("1"));
+  const headers = { Cookie: await board.login() };
+  const look = async () => await (await board.get("/", headers)).text();
+  const before = await until(async () => {
+    const html = await look();
+    return html.includes("Nothing is wrong.") && html;
+  });
+  assert(!before.includes("Looked for what is wrong"));
+  await claim(board.store);
+  clock.advance(61_000);
+  const html = await look();
+  assert(!html.includes("nobody has taken it"));
+  assertStringIncludes(html, "Looked for what is wrong at");
 });

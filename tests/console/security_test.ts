@@ -36,7 +36,8 @@ Deno.test("the console leads who has not logged in to the login", async () => {
 
 Deno.test("the login leads on to the page that was asked for", async () => {
   await using board = await openBoard();
-  for (const page of ["./", "./?period=day", "deliveries?state=dead", "send"]) {
+  const others = ["refusals", "wake?id=x", "repeat?id=x"];
+  for (const page of ["./", "./?period=day", "deliveries?state=dead", "send", ...others]) {
     const response = await board.get(`/${page.replace("./", "")}`);
     assertEquals(
       response.headers.get("Location"),

@@ -1,5 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import type { LogRecord } from "../../core/mod.ts";
+import { withDeadline } from "../../core/timeouts.ts";
 import type { EventStore } from "../../events/mod.ts";
 import { Alarm } from "../../watch/alarm.ts";
 import type { Alert } from "../../watch/alert.ts";
@@ -134,6 +135,76 @@ testStoreOnce(
     assertEquals((await store.alertNote.read()).value, null);
   },
 );
+
+testStoreOnce(
+  "the end is told also if no process lives as long as that takes",
+  async ({ store }) => {
+    using clock = new WallClock();
+    const sut = new Alarms(store);
+    sut.due(120_000);
+    await sut.start().look();
+    sut.due(undefined);
+    for (const ms of [0, 60_000, 20_000]) {
+      clock.advance(ms);
+      await sut.start().look();
+      assertEquals(sut.words, ["oldest_due begun"]);
+    }
+    clock.advance(10_001);
+    await sut.start().look();
+    assertEquals(sut.words, ["oldest_due begun", "oldest_due ended"]);
+    assertEquals((await store.alertNote.read()).value, null);
+  },
+);
+
+/** Makes an app in which platforms have refused deliveries. */
+function refusing(...sources: readonly string[]): Health {
+  const unverified = sources.map((source) => ({
+    ...{ source, code: "INVALID_SIG", count: 3, since: 0 },
+  }));
+  const attempts = { attempts: 0, failed: 0 };
+  const activity = { recent: attempts, before: attempts, dead: 0, unverified };
+  return { ...HEALTHY, at: Date.now(), activity };
+}
+
+testStoreOnce(
+  "whoever takes long to be told is told by one process all the same",
+  async ({ store }) => {
+    using clock = new WallClock();
+    const told: string[] = [];
+    const start = () =>
+      new Alarm({
+        ...{ app: "bot", note: store.alertNote, log: () => {} },
+        read: () => Promise.resolve(refusing("a", "b", "c")),
+        tell: async ({ key }) => {
+          told.push(key);
+          clock.advance(25_000);
+          if (told.length === 3) await start().look();
+        },
+      });
+    await start().look();
+    clock.advance(15_000);
+    await start().look();
+    assertEquals(told, ["refused:a", "refused:b", "refused:c"]);
+  },
+);
+
+testStoreOnce("an alarm that is stopped tells no more, and waits for nobody", async ({ store }) => {
+  const told: string[] = [];
+  const began = Promise.withResolvers<void>();
+  const alarm = new Alarm({
+    ...{ app: "bot", note: store.alertNote, log: () => {} },
+    read: () => Promise.resolve(refusing("a", "b")),
+    tell: ({ key }) => {
+      told.push(key);
+      began.resolve();
+      return new Promise(() => {});
+    },
+  });
+  const looking = alarm.look();
+  await began.promise;
+  await withDeadline(Promise.all([alarm.stop(), looking]), 5_000);
+  assertEquals(told, ["refused:a"]);
+});
 
 testStoreOnce("of what is over before anybody was told nobody is told", async ({ store }) => {
   using clock = new WallClock();

@@ -1,6 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { isRefusalList, merged, RefusalNotes } from "../../watch/refusals.ts";
 import { WallClock } from "../_wall_clock.ts";
+import { testStoreOnce } from "../events/store/contract/_contract.ts";
 
 /** Notes a refusal, and returns whether its request was looked at. */
 function refuse(
@@ -67,6 +68,34 @@ Deno.test("refusals take little memory, and are hardly looked at, however many t
   clock.advance(3_600_001);
   refuse(notes, {}, "NEW");
   assertEquals(notes.list()[0]!.code, "NEW");
+});
+
+/** Headers whose values are shown. */
+const SHOWN = [
+  ...["accept", "content-encoding", "content-type", "host", "user-agent", "webhook-id"],
+  ...["x-github-delivery", "x-github-event", "x-github-hook-id", "x-gitlab-event"],
+  ...["x-github-hook-installation-target-id", "x-github-hook-installation-target-type"],
+  ...["x-gitlab-event-uuid", "x-gitlab-instance", "x-gitlab-webhook-uuid", "x-gitea-delivery"],
+  ...["x-gitea-event", "x-forgejo-delivery", "x-forgejo-event", "webhook-timestamp"],
+];
+
+testStoreOnce("what is refused is stored, however long its headers are", async ({ store }) => {
+  using clock = new WallClock();
+  const notes = new RefusalNotes();
+  const headers = Object.fromEntries(SHOWN.map((name) => [name, "é".repeat(200)]));
+  for (let i = 0; i < 60; i++) {
+    clock.advance(1_001);
+    refuse(notes, headers, `CODE_${i % 20}`);
+  }
+  const record = { kind: "refused", number: 1, id: "a", value: notes.take() } as const;
+  await store.consoleRecords.write([{ ...record, forMs: 3_600_000 }]);
+  const [stored] = await Array.fromAsync(store.consoleRecords.last("refused", 1));
+  const { value } = stored!;
+  assert(isRefusalList(value));
+  assertEquals(value.map(({ count }) => count), Array(20).fill(3));
+  // The latest ones stay.
+  assertEquals([value[0]!.code, value[0]!.samples.length], ["CODE_19", 3]);
+  assertEquals(value[0]!.samples, notes.list()[0]!.samples);
 });
 
 Deno.test("refusals begin anew after an hour without any, and those of several processes add up", () => {
