@@ -58,7 +58,7 @@ Deno.test("a list of problems reads a bounded number of hours, whatever others t
   }
   const hour = Math.floor(Date.now() / HOUR_MS);
   const others = Array.from({ length: 6_000 }, (_, i) => `other${i}`);
-  const sums = others.map((id) => ({ key: ["problemHour", hour - 1, id], by: 1 }));
+  const sums = others.map((id) => ({ key: ["problemHour", hour - 1, id] as const, by: 1 }));
   await engine.apply({ sums, urgency: "work" });
   const { problems } = await store.inspect.problems();
   assertEquals(problems.map(({ hours }) => hours.reduce((sum, each) => sum + each, 0)), [1, 1, 1]);
