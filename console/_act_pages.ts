@@ -175,8 +175,8 @@ const CONSEQUENCES: Readonly<Record<ActKind | "goOn", readonly [string, string]>
     "It is put back with new attempts, and goes on where it failed: what is noted as done stays done, and " +
     "its idempotency keys stay the same. Only what is not noted happens again.",
     "They are put back with new attempts, and go on where they failed: what is noted as done stays done, " +
-    "and their idempotency keys stay the same. Only what is not noted happens again. Those that have had the " +
-    "answer that they waited for begin anew. Those that somebody has cancelled stay dead: replay them one by one.",
+    "and their idempotency keys stay the same. Only what is not noted happens again. Those that " +
+    "somebody has cancelled stay dead: replay them one by one.",
   ],
   cancel: [
     "It is not handled any further. If it runs, its handler is told to stop: what that has done by then stays done. It can be replayed.",
