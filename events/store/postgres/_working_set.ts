@@ -35,10 +35,10 @@ interface SetGroup {
   next: number;
   places: number;
   joinedAt: number | null;
-  /** Set if it has other members than those that were read. */
-  hasMore: boolean;
   /** Its first members. */
   members: SetEvent[];
+  /** The position up to which its members are known; infinite if all are. */
+  knownTo: number;
   isChanged: boolean;
 }
 
@@ -162,8 +162,8 @@ export class WorkingSet implements ChangeRows<SetEvent> {
   }
 
   isEmpty(key: string): boolean {
-    const { members, hasMore } = this.#group(key);
-    return members.length === 0 && !hasMore;
+    const { members, knownTo } = this.#group(key);
+    return members.length === 0 && knownTo === Infinity;
   }
 
   nextPosition(key: string, places: number): number {
@@ -257,10 +257,9 @@ export class WorkingSet implements ChangeRows<SetEvent> {
 
   #enter(event: SetEvent): void {
     const group = event.group_key === null ? undefined : this.#groups.get(event.group_key);
-    if (!group) return;
+    if (!group || event.position! > group.knownTo) return;
     const at = group.members.findIndex(({ position }) => position! > event.position!);
-    if (at >= 0) group.members.splice(at, 0, event);
-    else if (!group.hasMore) group.members.push(event);
+    group.members.splice(at < 0 ? group.members.length : at, 0, event);
   }
 
   addPayload(id: string, body: Bytes): void {
@@ -307,7 +306,8 @@ export class WorkingSet implements ChangeRows<SetEvent> {
     type Row = Readonly<{ key: string; next: number; places: number; joined_at: number | null }>;
     for (const key of keys) {
       this.#groups.set(key, {
-        ...{ next: 0, places: 1, joinedAt: null, hasMore: false, members: [], isChanged: false },
+        ...{ next: 0, places: 1, joinedAt: null, isChanged: false },
+        ...{ members: [], knownTo: Infinity },
       });
     }
     for (const { key, joined_at, ...row } of await db.all<Row>(sql, textArray(keys.map(keyText)))) {
@@ -368,7 +368,7 @@ export class WorkingSet implements ChangeRows<SetEvent> {
     for (const [key, { through, count }] of needs) {
       const group = this.#groups.get(key)!;
       const others = group.members.filter(({ position }) => position! > through);
-      group.hasMore = others.length >= count;
+      if (others.length >= count) group.knownTo = group.members.at(-1)!.position!;
     }
   }
 

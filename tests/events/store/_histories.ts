@@ -133,11 +133,15 @@ export async function forAll<TStore extends OpenedStore>(
   await fc.assert(property, { numRuns });
 }
 
-/** Does operations on a store and its model. */
-export async function runAll(store: EventStore, operations: readonly Operation[]): Promise<void> {
+/** Does operations on a store and its model. One of the keys may have several places. */
+export async function runAll(
+  store: EventStore,
+  operations: readonly Operation[],
+  places = 1,
+): Promise<void> {
   using time = new FakeTime();
   using _clock = monotonicClock();
-  const model = new StoreModel(store);
+  const model = new StoreModel(store, false, places);
   for (const each of operations) await model.run(each, (ms) => time.tick(ms));
 }
 

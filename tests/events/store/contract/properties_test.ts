@@ -60,6 +60,21 @@ testStoreOnce("a batch waits on beside an event that joins its group", async ({ 
   assertEquals(first!.dueAt! - second!.receivedAt, 600);
 });
 
+const BESIDE_A_LEASE: readonly Operation[] = [
+  { op: "emit", id: 0, key: 1, delayMs: 0 },
+  { op: "emit", id: 1, key: 1, delayMs: 0 },
+  { op: "claim", limit: 2 },
+  // It keeps its place, and is leased again while another one joins.
+  { op: "release", lease: 1 },
+  { op: "emit", id: 2, key: 1, delayMs: 0 },
+  { op: "claim", limit: 2 },
+];
+
+testStoreOnce("an event takes no place that another one keeps", async ({ store }) => {
+  await runAll(store, BESIDE_A_LEASE, 2);
+  assertEquals((await store.get("jobs:e2"))!.dueAt, null);
+});
+
 const KEEPING = { keepPayloads: { forMs: 604_800_000, maxBytes: 1_000_000 } };
 
 testStoreOnce("the store does what its model does, whatever the operations", async (sut) => {
