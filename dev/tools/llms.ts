@@ -1,6 +1,6 @@
 /**
  * Makes `llms.txt` and `llms-full.txt` of the README and the documents: for programs that read. The first lists the
- * documents, each with what it is for; the second has all of them, one after the other.
+ * documents, each with what it is for; the second has all of them, one after the other, and the programs of `examples/`.
  *
  * @module
  */
@@ -24,6 +24,17 @@ export async function readDocuments(root: URL): Promise<Document[]> {
   return [readme, ...await Promise.all([...links].map(read))];
 }
 
+/** Reads the programs of `examples/`, by name, each as a block of code. */
+export async function readExamples(root: URL): Promise<Document[]> {
+  const folder = new URL("examples/", root);
+  const names = Array.from(Deno.readDirSync(folder), ({ name }) => name);
+  const programs = names.filter((name) => name.endsWith(".ts")).sort();
+  return await Promise.all(programs.map(async (name) => {
+    const code = await Deno.readTextFile(new URL(name, folder));
+    return { path: `examples/${name}`, text: `\`\`\`\`ts\n${code}\`\`\`\`` };
+  }));
+}
+
 /** Makes the list: title and beginning of the first document, then a line for each other one. */
 export function listOf([readme, ...others]: readonly Document[]): string {
   const lines = others.map((each) => `- [${titleOf(each)}](${each.path}): ${purposeOf(each)}`);
@@ -33,7 +44,7 @@ export function listOf([readme, ...others]: readonly Document[]): string {
     "## Documents",
     ["- [README](README.md): Installation, two bots, what is guaranteed.", ...lines].join("\n"),
     "## Optional",
-    "- [All of it](llms-full.txt): The README and these documents in one file.\n",
+    "- [All of it](llms-full.txt): The README, these documents and the programs of examples/.\n",
   ].join("\n\n");
 }
 
@@ -65,5 +76,6 @@ if (import.meta.main) {
   const root = new URL("../../", import.meta.url);
   const documents = await readDocuments(root);
   await Deno.writeTextFile(new URL("llms.txt", root), listOf(documents));
-  await Deno.writeTextFile(new URL("llms-full.txt", root), wholeOf(documents));
+  const whole = wholeOf([...documents, ...await readExamples(root)]);
+  await Deno.writeTextFile(new URL("llms-full.txt", root), whole);
 }

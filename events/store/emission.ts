@@ -133,7 +133,8 @@ export type EmitOptions =
 /**
  * Emits events from a handler. They are stored in the commit that settles the handler's event
  * as done, or with the handler's part if it is one of several: exactly once, and not at all if it fails or
- * the event is cancelled.
+ * the event is cancelled. Of handlers that emit over six ids of their own at once, a remote KV settles one at a time, some
+ * 10 a second.
  *
  * @category Flows
  */

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { listOf, readDocuments, wholeOf } from "../../dev/tools/llms.ts";
+import { listOf, readDocuments, readExamples, wholeOf } from "../../dev/tools/llms.ts";
 import { testWith } from "../_permissions.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -11,7 +11,8 @@ testWith(["read"], "llms.txt and llms-full.txt have what the documents have", as
   );
   const why = "made anew by `deno task llms`";
   assertEquals(list, listOf(documents), why);
-  assertEquals(whole === wholeOf(documents), true, why);
+  const examples = await readExamples(ROOT);
+  assertEquals(whole === wholeOf([...documents, ...examples]), true, why);
   const pages = Array.from(Deno.readDirSync(new URL("docs/", ROOT)), ({ name }) => `docs/${name}`);
   const listed = documents.map(({ path }) => path).filter((path) => path.startsWith("docs/"));
   assertEquals(listed.sort(), pages.filter((path) => path.endsWith(".md")).sort());

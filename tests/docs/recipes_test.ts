@@ -1,13 +1,32 @@
 import { assertEquals } from "@std/assert";
 import { testWith } from "../_permissions.ts";
-import { blocks, read } from "./_documents.ts";
+import { blocks, paths, read, rows } from "./_documents.ts";
 
-for (const name of ["discord", "github_bot", "live_text", "reviewer_bot", "slack"]) {
-  testWith(["read"], `docs/recipes.md has the whole of examples/${name}.ts`, async () => {
-    const example = (await read(`examples/${name}.ts`)).replace(/^\/\*\*[^]*?\*\/\n/, "")
-      // What is exported would be hoisted in a test, away from what it uses.
-      .replaceAll(/^export (?=const bot|async function)/gm, "");
-    const recipes = blocks(await read("docs/recipes.md"), "ts");
-    assertEquals(recipes.filter((recipe) => recipe === example).length, 1);
-  });
-}
+const DOCUMENT = "docs/recipes.md";
+
+testWith(
+  ["read"],
+  `${DOCUMENT} lists the programs of examples/, and llms-full.txt has them`,
+  async () => {
+    const programs = (await paths("examples/")).filter((path) => /^[^/]+\/[^/]+\.ts$/.test(path));
+    const listed = rows(await read(DOCUMENT)).flat().join(" ");
+    const whole = await read("llms-full.txt");
+    for (const path of programs) {
+      const name = path.replace("examples/", "");
+      assertEquals([name, listed.includes(`\`${name}\``)], [name, true]);
+      assertEquals([name, whole.split(await read(path)).length], [name, 2]);
+    }
+    assertEquals(programs.length > 5, true);
+  },
+);
+
+testWith(
+  ["read"],
+  `${DOCUMENT} shows a part of examples/github_bot.ts as it is there`,
+  async () => {
+    const example = await read("examples/github_bot.ts");
+    const parts = blocks(await read(DOCUMENT), "ts ignore");
+    const inHandler = parts.map((part) => part.replaceAll(/^/gm, "  ").trimEnd());
+    assertEquals(inHandler.map((part) => example.includes(part)), [true]);
+  },
+);
