@@ -119,7 +119,7 @@ export class Api {
       throw new Refusal(403, "Hidden", "The app hides payloads, and this page as well.");
     }
     const found = await read(data, searchParams, hidesPayloads);
-    const headers = isPrivate ? { "Cache-Control": PRIVATE } : {};
+    const headers: Record<string, string> = isPrivate ? { "Cache-Control": PRIVATE } : {};
     return jsonResponse(hidesPayloads ? hide!(found as never) : found, 200, headers);
   }
 

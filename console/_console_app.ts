@@ -260,7 +260,7 @@ class Board {
     status?: number,
     headers?: Readonly<Record<string, string>>,
   ): Response {
-    const caching = page.isPrivate ? { "Cache-Control": PRIVATE } : {};
+    const caching: Record<string, string> = page.isPrivate ? { "Cache-Control": PRIVATE } : {};
     const html = layout(this.#contextOf(session), page);
     return pageResponse(html, status, { ...caching, ...headers });
   }

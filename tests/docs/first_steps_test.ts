@@ -109,22 +109,30 @@ for (const file of ["bot.ts", "echo.ts"] as const) {
   );
 }
 
-/** Runs the test of a document on a bot, as the document tells. */
-async function runTest(document: string, code: string): Promise<Ended> {
+/** Runs the test of a document on a bot, as the document tells. Types are checked with the reader's own settings. */
+async function runTest(
+  document: string,
+  code: string,
+  { isChecked = false } = {},
+): Promise<Ended> {
   return await withFolder(async (folder) => {
     await install(folder);
     await Deno.writeTextFile(`${folder}/bot.ts`, code);
     const [test] = blocks(await read(document), "ts ignore");
     await Deno.writeTextFile(`${folder}/bot_test.ts`, test!);
-    const args = ["test", "--cached-only", "--no-check", "--allow-net=127.0.0.1"];
+    const args = ["test", "--cached-only", "--allow-net=127.0.0.1"];
+    if (!isChecked) args.push("--no-check");
     return await runDeno([...args, "bot_test.ts"], { cwd: folder, env: { NO_COLOR: "1" } });
   });
 }
 
 for (const document of ["README.md", "docs/tutorial.md"]) {
   testWith(NEEDS, `${document}: the test passes with the bot of the README`, async () => {
-    const { code, stdout } = await runTest(document, (await stepsOf("bot.ts")).code);
-    assertEquals(code, 0, stdout);
+    const bot = (await stepsOf("bot.ts")).code;
+    const { code, stdout, stderr } = await runTest(document, bot, {
+      isChecked: document === "README.md",
+    });
+    assertEquals(code, 0, stdout + stderr);
   });
 
   testWith(NEEDS, `${document}: the test fails with a bot that has no handler for it`, async () => {
