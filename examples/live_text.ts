@@ -1,5 +1,7 @@
 /**
- * Answers that appear while they are made, in Telegram. `live_comment.ts` does the same on GitHub.
+ * Answers that appear while they are made, in Telegram. `live_comment.ts` does the same on GitHub. If a crash falls between
+ * sending the first text and noting that, a second message gets the answer, since nobody can ask Telegram. In private
+ * chats, `sendMessageDraft` shows a text for 30 s without a message: send only the whole then.
  *
  * ```sh
  * deno run --allow-env --allow-net --allow-read=data --allow-write=data examples/live_text.ts

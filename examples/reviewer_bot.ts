@@ -1,6 +1,7 @@
 /**
  * Reviewer. A model reads each state of a pull request once, its review is commented once, and a chat is told. The
- * model speaks the protocol of OpenAI, and the chat takes incoming webhooks as Slack's do.
+ * model speaks the protocol of OpenAI, and the chat takes incoming webhooks as Slack's do. A label that is set twice is
+ * set, so that needs no step. The summary may come twice after a crash: such a webhook can neither be asked nor takes a key.
  * ```sh
  * deno run --allow-env --allow-net --allow-read=data --allow-write=data examples/reviewer_bot.ts
  * ```

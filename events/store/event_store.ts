@@ -448,7 +448,8 @@ export interface EventOperations {
   ): AsyncIterableIterator<ListedState>;
 
   /**
-   * Lists the limits of services that handlers share, with what is free of each now.
+   * Lists the limits of services that handlers share, with what is free of each now: not what a process has taken for
+   * later calls.
    *
    * @param options The `name` of the limits.
    * @returns The limits, by their names and keys.

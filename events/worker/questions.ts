@@ -18,7 +18,7 @@ const MAX_SENDERS = 1_000;
  */
 export interface AskOptions extends StepOptions {
   /**
-   * The ids of the senders who may answer.
+   * The ids of the senders who may answer. Events of several senders that are handled together count as nobody's.
    *
    * @default {undefined} Everybody who gets the name.
    */

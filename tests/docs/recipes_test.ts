@@ -1,5 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { testWith } from "../_permissions.ts";
+import { openSqlite } from "../_sqlite.ts";
 import { blocks, paths, read, rows } from "./_documents.ts";
 
 const DOCUMENT = "docs/recipes.md";
@@ -30,3 +31,12 @@ testWith(
     assertEquals(inHandler.map((part) => example.includes(part)), [true]);
   },
 );
+
+testWith(["read"], `${DOCUMENT} shows a statement that stores an event once`, async () => {
+  const [sql] = blocks(await read(DOCUMENT), "sql");
+  const [table, insert] = sql!.trim().split("\n");
+  using file = openSqlite(":memory:");
+  file.database.exec(table!);
+  for (let i = 0; i < 2; i++) file.database.prepare(insert!).run("github:1", "Help");
+  assertEquals(file.database.prepare("select count(*) as n from issues").get()?.n, 1);
+});
