@@ -23,7 +23,7 @@ type NamesIn<TTable extends Readonly<Record<string, string>>> = {
   [TType in keyof TTable & string]: TType | `${TType}.${Words<TTable[TType]>}`;
 }[keyof TTable & string];
 
-/** What one of two unions has and the other does not. */
+/** Members that only one of two unions has. */
 type Difference<TOne, TOther> = Exclude<TOne, TOther> | Exclude<TOther, TOne>;
 
 /** Checked by the compiler: nothing of it runs. */
