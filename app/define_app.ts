@@ -187,11 +187,12 @@ export interface App<
    * Adds a schedule: at each time of a cron expression, its slots, there is an event for the handler, and one
    * only, however many instances run. It is an event like any other: it is tried again, and has a time limit
    * and a place in the store. Its `platform`, `source` and `intake` are `schedule`, its payload is a
-   * {@linkcode SlotPayload}, and `on`, `onAny` and `onOther` do not get it. The events of one schedule are handled one after the other, so a slow one delays
-   * the next. A slot that passed while no instance ran is handled later: it is made up. A new schedule begins now, and so does one
-   * whose expression or time zone has changed, or which an instance has made slots of over five minutes ahead, since its
-   * clock was wrong. While two versions run side by side, each makes its slots, and a time that both have is one event.
-   * Between slots nothing is read. A slot costs each instance a read, and the one that makes it two more and three commits.
+   * {@linkcode SlotPayload}, and `on`, `onAny` and `onOther` do not get it. The events of one schedule are handled one after
+   * the other. While one goes on and the next waits, slots are left out, unless `missed` is `all`. A slot that passed while
+   * no instance ran is handled later: it is made up. A new schedule begins now, and so does one whose expression or time
+   * zone has changed, or which an instance has made slots of over five minutes ahead, since its clock was wrong. While two
+   * versions run side by side, each makes its slots, and a time that both have is one event. Between slots nothing is read.
+   * A slot costs each instance a read, and the one that makes it four more reads and three commits.
    *
    * @param name The name, which is the `type` of the events. Do not change it: the slots that were made are noted under it.
    * @param expression The cron expression: five fields, for minute, hour, day of the month, month and day of

@@ -237,7 +237,8 @@ export interface ScheduleOptions extends HandlerOptions {
   readonly timeZone?: string | undefined;
   /**
    * Handling of the slots that passed while no instance of the app ran: `last` handles the last one now, `all`
-   * the last 100, and `none` none that is more than two minutes late.
+   * the last 100, and `none` none that is more than two minutes late. With `all`, no slot is left out either while the
+   * one before it is still handled.
    *
    * @default {"last"}
    */

@@ -19,6 +19,7 @@ import {
   type Database,
   type StoreDefinition,
 } from "../events/store/store_definition.ts";
+import { type DescribedHandler, HANDLES } from "../events/worker/event.ts";
 import { workerNoted } from "../events/worker/worker.ts";
 import { clientIp, type ConnectionBindings } from "../middleware/mod.ts";
 import { combineTelemetries, openTelemetry, type Telemetry } from "../telemetry/mod.ts";
@@ -28,6 +29,7 @@ import { bindEnv, createBaseApp } from "./base_app.ts";
 import type { App } from "./define_app.ts";
 import type { AppParts } from "./event_middleware.ts";
 import { warnOfLeftEvents } from "./left_events.ts";
+import { warnOfMisspeltNames } from "./misspelt_names.ts";
 import type { MountParts } from "./mounts.ts";
 import { refusingPlatforms } from "./own_events.ts";
 import { type AppPlan, planOf, readVariables } from "./variables.ts";
@@ -319,7 +321,9 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources, T
     isStopping: false,
   };
   const fetch = fetchOf(app, plan, parts, apps);
-  const worker = startWorker(store, app.handlerWith({ env, resources }), {
+  const handler = app.handlerWith({ env, resources });
+  warnOfMisspeltNames((handler as DescribedHandler)[HANDLES]?.() ?? [], name, log);
+  const worker = startWorker(store, handler, {
     ...{ ...definition.worker, log, telemetry, onStuck, reportDead: app.reportsDead },
     reportFailing: app.failingRules,
     version: definition.version,

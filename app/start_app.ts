@@ -13,7 +13,7 @@ import {
   SHARED_CHECKS,
 } from "./open_app.ts";
 import { type Place, serveApp, type Serving } from "./serve_app.ts";
-import { planOf, readLogFormat, readPlace, readVariables } from "./variables.ts";
+import { type AppPlan, planOf, readLogFormat, readPlace, readVariables } from "./variables.ts";
 
 /**
  * Options of {@linkcode startApp}.
@@ -144,7 +144,9 @@ export async function startApp<
   };
   const opened = await openPlanned(app, plan, { ...options, log, onStuck });
   try {
-    return served = new ServedApp(opened, { name, place, log, graceMs });
+    // On Deno Deploy nobody reaches the app at the address that it listens at.
+    const mounts = plan.onDeploy ? [] : plan.mounts;
+    return served = new ServedApp(opened, { name, place, mounts, log, graceMs });
   } catch (error) {
     await opened.stop({ graceMs: 0 });
     throw error;
@@ -166,9 +168,10 @@ class ServedApp<TTx, TReader> implements StartedApp<TTx, TReader> {
   #isStuck = false;
   #stopped: Promise<void> | undefined;
 
-  constructor(opened: ServableApp<TTx, TReader>, { name, place, log, graceMs }: {
+  constructor(opened: ServableApp<TTx, TReader>, { name, place, mounts, log, graceMs }: {
     readonly name: string;
     readonly place: Place;
+    readonly mounts: AppPlan<unknown, TTx, TReader>["mounts"];
     readonly log: LogSink;
     readonly graceMs: number;
   }) {
@@ -183,7 +186,9 @@ class ServedApp<TTx, TReader> implements StartedApp<TTx, TReader> {
       answer: fetch,
       onListen: (address) => {
         this.url = urlOf(address);
-        writeLog(log, "info", "listening", { name, ...address, notifier: store.notifier });
+        const urls = Object.fromEntries(mounts.map(({ name, path }) => [name, this.url + path]));
+        const fields = { name, ...address, notifier: store.notifier, ...urls };
+        writeLog(log, "info", "listening", fields);
       },
     });
   }

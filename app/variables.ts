@@ -35,6 +35,11 @@ const SERVING = {
   LOG_FORMAT: choiceOf(["auto", "json", "text"]),
 } satisfies EnvSpec;
 
+/** A mount that is wanted, with its variables read. */
+export type PreparedMount =
+  & Pick<Mount, "name" | "path">
+  & NonNullable<ReturnType<Mount["prepare"]>>;
+
 /**
  * Values that an app has read before anything is opened.
  *
@@ -54,7 +59,7 @@ export interface AppPlan<TEnv, TTx, TReader> {
   /** True if the app runs on Deno Deploy. */
   readonly onDeploy: boolean;
   /** Mounts that are wanted, with their variables read. */
-  readonly mounts: readonly NonNullable<ReturnType<Mount["prepare"]>>[];
+  readonly mounts: readonly PreparedMount[];
 }
 
 /**
@@ -126,7 +131,7 @@ export function planOf<TEvents extends object, TSpec extends EnvSpec, TResources
     () => prepareStore(store, variables, namespace),
     () => readEnv(OPENING, variables),
     () => onDeploy(variables),
-    () => readAll(...mounts.map((mount) => () => mount.prepare(variables))),
+    () => readAll(...mounts.map((mount) => () => preparedMount(mount, variables))),
     () => refuseProxyHeaders(variables),
   );
   const { TRUSTED_PROXY_HOPS: trustedProxyHops } = common;
@@ -135,6 +140,12 @@ export function planOf<TEvents extends object, TSpec extends EnvSpec, TResources
     ...{ env, platforms, store: readyStore, trustedProxyHops },
     ...{ onDeploy: isOnDeploy, mounts: wantedMounts },
   };
+}
+
+function preparedMount(mount: Mount, variables: Variables): PreparedMount | undefined {
+  const { name, path } = mount;
+  const prepared = mount.prepare(variables);
+  return prepared && { name, path, open: (parts) => prepared.open(parts) };
 }
 
 /**

@@ -5,6 +5,7 @@
  */
 import { parseArgs } from "node:util";
 import { httpUrl, keepsSecrets } from "../core/hosts.ts";
+import { nearestOf } from "../core/nearest.ts";
 import { UsageError } from "./_world.ts";
 
 /** Width of help texts, in columns. */
@@ -12,9 +13,6 @@ const WIDTH = 96;
 
 /** Width of the column with the options' names. */
 const NAME_WIDTH = 20;
-
-/** Most letters that may be wrong in a word for a suggestion. */
-const MAX_DISTANCE = 2;
 
 /** Options of every command line. */
 export const COMMON = {
@@ -220,23 +218,6 @@ export function wrap(text: string, width = WIDTH): string[] {
 
 /** Suggests a known word for an unknown one. */
 export function hint(word: string, words: readonly string[]): string {
-  const [first] = words
-    .map((each) => ({ each, distance: each.startsWith(word) ? 0 : distanceOf(word, each) }))
-    .filter(({ distance, each }) => distance <= Math.min(MAX_DISTANCE, each.length - 2))
-    .sort((a, b) => a.distance - b.distance);
-  return first === undefined ? "" : `, did you mean ${first.each}?`;
-}
-
-/** Counts the letters to insert, delete or replace (Levenshtein distance). */
-function distanceOf(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
-    }
-    row = next;
-  }
-  return row.at(-1)!;
+  const nearest = nearestOf(word, words);
+  return nearest === undefined ? "" : `, did you mean ${nearest}?`;
 }

@@ -83,11 +83,14 @@ export function isBeingCancelled(event: StoredEvent): boolean {
 function columnsOf(record: EventRecord, note?: string, other = ""): string[] {
   const { id, state, type, attempt, receivedAt, attempts: ended, outcome } = record;
   const reasons: Readonly<Record<string, string>> = { cancelled: "Cancelled", ignored: "Ignored" };
+  // An event that is done or was cancelled has not ended by its last error.
+  const isOver = state === "done" || outcome === "cancelled";
+  const lastError = ended.findLast(({ error }) => error !== undefined)?.error;
   const reason = reasons[outcome ?? ""] ?? (groupNoteOf(record) || other);
   const error = isBeingCancelled(record)
     ? "cancel requested"
     : note ?? waitOf(record) ?? limitOf(record) ?? putOffOf(record) ??
-      ended.findLast(({ error }) => error !== undefined)?.error ?? reason;
+      (isOver ? undefined : lastError) ?? reason;
   const attempts = String(attempt).padStart(3);
   const about = record.description === undefined ? [] : [record.description];
   return [isoOf(receivedAt), state.padEnd(STATE_WIDTH), attempts, type, id, ...about, error];

@@ -45,8 +45,9 @@ bot.on("issue_comment.created", async (event, context) => {
       return data.find(({ body }: { body: string }) => body.includes(mark))?.id;
     },
   });
-  const edit = async (text: string) =>
-    void await call(`PATCH ${issues}/comments/${id}`, { body: `${text}\n${mark}` });
+  const edit = async (text: string) => {
+    await call(`PATCH ${issues}/comments/${id}`, { body: `${text}\n${mark}` });
+  };
   const pace = { key: id, limit: 1, perMs: 5_000 };
   const half = { ...COMMENTS, limit: 40 }; // the rest is for what must be said
   const answer = await step("answer", () =>

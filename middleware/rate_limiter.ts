@@ -9,6 +9,7 @@ import {
   wholeNumber,
 } from "../core/check_options.ts";
 import { HttpError } from "../core/http_error.ts";
+import { logSinkOf, writeLog } from "../core/log.ts";
 import { clientIp, ipNetwork, proxyHops } from "./client_ip.ts";
 import { setResponseHeader } from "./essentials.ts";
 import type { LoggerOptions } from "./logger.ts";
@@ -20,6 +21,10 @@ import {
 
 /** Key of all requests whose address is not known: they share one count. */
 const NO_ADDRESS = "unknown";
+
+/** Remedy for a limit that all clients share, for the log. */
+const PASS_ADDRESS = "pass the connection to the app, as in Deno.serve(bindEnv(app, env)) or " +
+  "app.fetch(request, { remoteAddr: info.remoteAddr })";
 
 /** Preflights allowed per request of the limit. A browser sends at most one before a request. */
 const PREFLIGHTS_PER_REQUEST = 10;
@@ -130,6 +135,14 @@ export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler 
     if (over) throw tooManyRequests(limit, policy, state);
   };
 
+  // A key of the caller's may be shared on purpose.
+  let isWarned = options.key !== undefined;
+  const warnOfShared = (c: Context) => {
+    if (isWarned) return;
+    isWarned = true;
+    writeLog(logSinkOf(c), "warn", "rate limit shared by all clients", { remedy: PASS_ADDRESS });
+  };
+
   return async function rateLimiter(c, next) {
     const preflight = isPreflight(c);
     if (preflight && failedOnly) return await next();
@@ -149,7 +162,9 @@ export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler 
     } else {
       const counted = store.increment(preflight ? `preflight ${key}` : key, window);
       state = counted instanceof Promise ? await counted : counted;
-      refuseIf(state.count > (preflight ? limit * PREFLIGHTS_PER_REQUEST : limit), state);
+      const isOver = state.count > (preflight ? limit * PREFLIGHTS_PER_REQUEST : limit);
+      if (isOver && key === NO_ADDRESS) warnOfShared(c);
+      refuseIf(isOver, state);
       await next();
       if (preflight) return;
     }

@@ -6,6 +6,7 @@
  */
 import { fileURLToPath } from "node:url";
 import config from "../deno.json" with { type: "json" };
+import { findRuntime } from "./deploy/_runtime.ts";
 import { NPM, PACKAGES } from "./publish/_packages.ts";
 
 const ROOT = new URL("../", import.meta.url);
@@ -22,6 +23,21 @@ const deno = (cwd: URL, ...args: string[]) => run(cwd, Deno.execPath(), ...args)
 async function installBundler(folder: string): Promise<void> {
   const file = fileURLToPath(new URL("tests/_deno_version.ts", ROOT));
   await deno(ROOT, "bundle", "--quiet", "--output", `${folder}/bundle.js`, file);
+}
+
+/** Time after which a download is given up, in milliseconds. */
+const TIMEOUT_MS = 60_000;
+
+/** The runtime of `deno compile`, into Deno's cache. Where it cannot be had, the test that needs it is skipped. */
+async function installRuntime(folder: string): Promise<void> {
+  if (await findRuntime() !== undefined) return;
+  const file = fileURLToPath(new URL("tests/_deno_version.ts", ROOT));
+  const args = ["compile", "--quiet", "--no-check", "--exclude-unused-npm"];
+  const silent = { stdout: "null", stderr: "null" } as const;
+  await new Deno.Command(Deno.execPath(), {
+    ...{ args: [...args, "--output", `${folder}/compiled`, file], cwd: ROOT, ...silent },
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  }).output();
 }
 
 /** Into npm's cache. Without npm, the tests that need it are skipped. */
@@ -47,6 +63,7 @@ if (import.meta.main) {
   const folder = await Deno.makeTempDir();
   try {
     await installBundler(folder);
+    await installRuntime(folder);
     await installForNpm(folder);
   } finally {
     await Deno.remove(folder, { recursive: true });

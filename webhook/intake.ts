@@ -160,7 +160,9 @@ class Intake {
   readonly #bodyTimeouts: Timeouts;
   readonly #storeTimeouts: Timeouts;
   /** Ids of the deliveries whose check has failed. */
-  readonly #failed = new Set<string>();
+  readonly #failed = new Map<string, number>();
+  /** Number of deliveries that a check has decided on. */
+  #decided = 0;
 
   constructor(platform: ReadyPlatform, { store, telemetry, describe, addressOf }: IntakeParts) {
     const { maxBodyBytes, bodyTimeoutMs, maxTotalBodyBytes } = platform.limits;
@@ -260,8 +262,9 @@ class Intake {
     } catch (error) {
       return this.#undecided(c, error, delivery);
     }
-    if (typeof decision === "boolean") return decision;
+    if (typeof decision === "boolean") return this.#noteDecided(decision);
     const deciding = Promise.resolve(decision).then(booleanOf)
+      .then((isAllowed) => this.#noteDecided(isAllowed))
       .catch((error) => this.#undecided(c, error, delivery));
     return await this.#storeTimeouts.limit(
       deciding,
@@ -269,19 +272,28 @@ class Intake {
     );
   }
 
+  #noteDecided(isAllowed: boolean): boolean {
+    this.#decided++;
+    return isAllowed;
+  }
+
   /**
    * Lets a check fail once for each delivery, which is then sent again. A second failure counts as a refusal:
-   * an update that is answered 5xx each time holds up the later updates of its chat for a day.
+   * an update that is answered 5xx each time holds up the later updates of its chat for a day. Where refused updates are
+   * ignored, and so never sent again, it does so only if the check has worked for another one since: while it is down,
+   * nothing may be lost.
    */
   #undecided(c: Context, error: unknown, { deliveryId }: Delivery): false {
     if (error instanceof HttpError && error.status < 500) throw error;
     if (deliveryId === undefined) throw error;
-    if (!this.#failed.has(deliveryId)) {
-      this.#failed.add(deliveryId);
-      const [oldest] = this.#failed;
+    const before = this.#failed.get(deliveryId);
+    if (before === undefined) {
+      this.#failed.set(deliveryId, this.#decided);
+      const [oldest] = this.#failed.keys();
       if (this.#failed.size > MAX_REMEMBERED) this.#failed.delete(oldest!);
       throw error;
     }
+    if (this.#platform.unauthorized !== "reject" && before === this.#decided) throw error;
     const fields = { deliveryId, error };
     writeLog(logSinkOf(c), "error", "update refused: its user could not be checked twice", fields);
     return false;

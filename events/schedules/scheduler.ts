@@ -7,6 +7,7 @@ import { slotDelivery, slotIdOf } from "./slot_event.ts";
 import {
   AHEAD_MS,
   isMadeUp,
+  leavingOut,
   type MissedSlots,
   nextStep,
   type Step,
@@ -58,6 +59,13 @@ const SPREAD_MS = 2_000;
 
 /** Longest time for the slots of a schedule; a remote database stores a hundred in a second or two. */
 const TIMEOUT_MS = 60_000;
+
+/** Number of the slots that were made up or left out. */
+interface SlotCount {
+  madeUp: number;
+  leftOut: number;
+  leftOutBy: (Step & { readonly is: "make" })["leftOutBy"];
+}
 
 /** Makes the slots of schedules events. Any number of instances makes each one once. */
 export class Scheduler {
@@ -136,15 +144,18 @@ export class Scheduler {
   }
 
   async #makeDue(watched: Watched, now: number): Promise<void> {
-    const count = { madeUp: 0, leftOut: 0, isPaused: false };
+    const count: SlotCount = { madeUp: 0, leftOut: 0, leftOutBy: undefined };
     try {
       while (await this.#makeSome(watched, now, count) && !this.#isStopped);
     } finally {
-      const { madeUp, leftOut, isPaused } = count;
+      const { madeUp, leftOut, leftOutBy } = count;
       const schedule = watched.schedule.name;
       const { log } = this.#options;
-      if (isPaused) writeLog(log, "info", "cron schedule is paused", { schedule, leftOut });
-      else if (madeUp + leftOut > 0) {
+      if (leftOutBy === "pause") {
+        writeLog(log, "info", "cron schedule is paused", { schedule, leftOut });
+      } else if (leftOutBy === "slowness") {
+        writeLog(log, "warn", "cron schedule is slow", { schedule, leftOut });
+      } else if (madeUp + leftOut > 0) {
         writeLog(log, "info", "cron schedule had missed slots", { schedule, madeUp, leftOut });
       }
     }
@@ -154,26 +165,29 @@ export class Scheduler {
   async #makeSome(
     watched: Watched,
     now: number,
-    count: { madeUp: number; leftOut: number; isPaused: boolean },
+    count: SlotCount,
   ): Promise<boolean> {
     const { scheduleNotes: notes, retentionMs } = this.#options.store;
     const { schedule: { name, times, missed }, plan, since } = watched;
     const { value, version } = await notes.read(name);
     const owner = this.#owner;
-    const step = nextStep(value, { plan, times, missed, now, since, owner, retentionMs });
+    const decided = nextStep(value, { plan, times, missed, now, since, owner, retentionMs });
+    const isSlow = decided.is === "make" && decided.slots.length > 0 && missed !== "all" &&
+      await this.#isSlow(name, decided.making.latest);
+    const step = isSlow ? leavingOut(decided) : decided;
     if (step.is === "begin") await this.#begin(watched, step, version, now);
     else if (step.is === "nothing") watched.hasMade(now, false);
     if (step.is === "wait") watched.putOff(now);
     if (step.is !== "make") return false;
-    const { slots, left, hasMore, making, made, isPaused } = step;
+    const { slots, left, hasMore, making, made, leftOutBy } = step;
     const own = slots.length === 0 ? version : await notes.write(name, making, version);
     // Another instance was faster.
     if (own === null) return watched.putOff(now);
     for (const slot of slots) await this.#make(name, slot, now);
     const isNoted = await notes.write(name, made, own) !== null;
     // Another instance has left the slots out, or somebody has resumed it.
-    if (!isNoted && isPaused) return watched.putOff(now);
-    count.isPaused = isPaused;
+    if (!isNoted && leftOutBy) return watched.putOff(now);
+    count.leftOutBy = leftOutBy;
     count.madeUp += slots.filter((slot) => isMadeUp(slot, now)).length;
     count.leftOut += left;
     this.#count(name, "left_out", left);
@@ -198,6 +212,17 @@ export class Scheduler {
     if (ahead === undefined) return writeLog(log, "info", "cron schedule begins", fields);
     const wasAt = textOf(ahead);
     writeLog(log, "warn", "cron schedule begins again: a clock was ahead", { ...fields, wasAt });
+  }
+
+  /** Tells whether the event of one slot goes on or is tried again, and that of the next one waits for it. */
+  async #isSlow(name: string, [first, second]: readonly number[] = []): Promise<boolean> {
+    if (first === undefined || second === undefined) return false;
+    const { store } = this.#options;
+    const [going, waiting] = await Promise.all(
+      [first, second].map((slot) => store.get(slotIdOf(name, slot))),
+    );
+    if (waiting?.state !== "queued" || waiting.attempt > 0) return false;
+    return going?.state === "running" || (going?.state === "queued" && going.attempt > 0);
   }
 
   /** Makes a slot an event, unless it is one: a dead one would be replaced, and handled again. */

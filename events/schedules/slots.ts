@@ -35,6 +35,8 @@ export interface SlotNote {
   readonly making?: Making | undefined;
   /** Set while the schedule is paused. */
   readonly paused?: Pause | undefined;
+  /** Last slots that were made, up to two. */
+  readonly latest?: readonly number[] | undefined;
 }
 
 /** Pause of a schedule. */
@@ -91,8 +93,8 @@ export type Step =
     readonly hasMore: boolean;
     readonly making: SlotNote;
     readonly made: SlotNote;
-    /** Set if the schedule is paused, so that all are left out. */
-    readonly isPaused: boolean;
+    /** The reason for which all are left out: somebody has paused the schedule, or it is slow. */
+    readonly leftOutBy?: "pause" | "slowness" | undefined;
   };
 
 /** Largest number of slots that are made up at once. */
@@ -106,6 +108,9 @@ const MAX_COUNTED = 1_000;
 
 /** Lateness above which a slot counts as missed: a process needs time to restart, and a platform to wake one. */
 const MISSED_MS = 120_000;
+
+/** Number of slots in a note: one that goes on, and one that waits. */
+const MAX_LATEST = 2;
 
 /** Time after which the slots of an instance that does not go on are made by another one. */
 export const TAKE_OVER_MS = 10_000;
@@ -128,7 +133,12 @@ const isNote = shape({
   at: isTime,
   making: orNone(shape({ owner: isText, until: isTime, since: isTime, firstTriedAt: isTime })),
   paused: orNone(shape({ at: isTime, by: orNone(isText) })),
+  latest: orNone(isTimes),
 });
+
+function isTimes(value: unknown): boolean {
+  return Array.isArray(value) && value.every(isTime);
+}
 
 /**
  * Decides what is to be done for a schedule.
@@ -149,7 +159,11 @@ export function nextStep(stored: unknown, situation: Situation): Step {
   const isOwn = note?.plan === plan;
   const from = isOwn ? note.at : since;
   const paused = note?.paused;
-  const noteAt = (at: number): SlotNote => ({ plan, at, ...(paused && { paused }) });
+  const noteAt = (at: number, latest = note?.latest): SlotNote => ({
+    ...{ plan, at },
+    ...(paused && { paused }),
+    ...(latest && { latest }),
+  });
   if (stored === undefined || from === undefined) return { is: "begin", note: noteAt(now) };
   if (from > now + AHEAD_MS) return { is: "begin", note: noteAt(now), ahead: from };
   const due = dueSlots(from, situation);
@@ -174,8 +188,25 @@ export function nextStep(stored: unknown, situation: Situation): Step {
       ...noteAt(from),
       making: { owner, until, since: now, firstTriedAt },
     },
-    made: noteAt(until),
-    isPaused: paused !== undefined,
+    made: slots.length === 0
+      ? noteAt(until)
+      : noteAt(until, [...note?.latest ?? [], ...slots].slice(-MAX_LATEST)),
+    leftOutBy: paused && "pause",
+  };
+}
+
+/**
+ * Leaves out the slots of a schedule that is slow.
+ *
+ * @param step The step that makes them.
+ * @returns The step that leaves them out.
+ */
+export function leavingOut(step: Step & { readonly is: "make" }): Step & { readonly is: "make" } {
+  const { making: { latest }, made: { latest: _, ...made }, slots, left } = step;
+  return {
+    ...step,
+    ...{ slots: [], left: left + slots.length, leftOutBy: "slowness" },
+    made: { ...made, ...(latest && { latest }) },
   };
 }
 

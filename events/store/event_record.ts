@@ -369,7 +369,7 @@ export interface EventRecord {
   /** The steps of its handlers. */
   readonly steps?:
     | readonly {
-      /** The name, with that of its handler in front: `push/review`. */
+      /** The name, with that of its handler in front: `on(push)/review`. */
       readonly name: string;
       /** The time at which it was stored, or has begun, milliseconds since the epoch. */
       readonly at: number;

@@ -138,7 +138,7 @@ export type HandledPart =
  * @category Event store and worker
  */
 export interface ListedStep {
-  /** Its name, with that of its handler in front: `push/review`. */
+  /** Its name, with that of its handler in front: `on(push)/review`. */
   readonly name: string;
   /** The time at which it was stored or, if it is not known how it ended, begun. In milliseconds since the epoch. */
   readonly at: number;

@@ -6,12 +6,13 @@ import {
   assertThrows,
 } from "@std/assert";
 import { Hono } from "@hono/hono";
-import { defineApp, github, openApp } from "../../mod.ts";
+import { defineApp, github, type LogRecord, openApp, startApp } from "../../mod.ts";
 import type { AppDefinition, Mount, MountParts } from "../../app/mod.ts";
 import type { Telemetry } from "../../telemetry/mod.ts";
 import { consoleMount } from "../../console/mod.ts";
 import { forgeDelivery, startTestBot, TEST_SECRETS } from "../../testing/mod.ts";
 import { until } from "../../dev/harness/until.ts";
+import { testWith } from "../_permissions.ts";
 
 const OPERATOR = "0f9e8d7c6b5a49382716f0e9d8c7b6a5";
 
@@ -120,6 +121,24 @@ Deno.test("an app has no console without a token", async () => {
     assertEquals([response.status, response.headers.get("X-Error-Code")], [404, "NOT_FOUND"]);
   }
 });
+
+testWith(
+  ["net"],
+  "startApp() logs the address of the console, with the port that it has",
+  async () => {
+    const records: LogRecord[] = [];
+    const lineIn = async (more: Readonly<Record<string, string>>) => {
+      const served = { ...env, HOST: "127.0.0.1", PORT: "0", ...more };
+      const app = appWith(consoleMount({ path: "/admin" }));
+      await using started = await startApp(app, { env: served, log: (each) => records.push(each) });
+      const listening = records.findLast(({ message }) => message === "listening");
+      return { logged: listening?.console, url: started.url };
+    };
+    const { logged, url } = await lineIn({ CONSOLE_OPERATOR_TOKEN: OPERATOR });
+    assertEquals(logged, `${url}/admin`);
+    assertEquals((await lineIn({})).logged, undefined);
+  },
+);
 
 Deno.test("an app has a console with a token, behind its log and its headers", async () => {
   const env = { CONSOLE_OPERATOR_TOKEN: OPERATOR, CONSOLE_ENVIRONMENT: "staging" };

@@ -280,6 +280,19 @@ Deno.test("an app without handlers says that it ignores each event, and others d
   assertEquals(await messagesOf(own), []);
 });
 
+Deno.test("openApp() warns of handlers for events that are probably misspelt", async () => {
+  const records: LogRecord[] = [];
+  // Whoever runs an app without a check of types gets no error.
+  const names = ["isues.opened", "push", "deploy.done"] as unknown as "push"[];
+  const bot = defineApp({ name: "bot", platform: github() }).on(names, () => {}).onAny(() => {});
+  await using _app = await openApp(bot, { env: ENV, log: (record) => records.push(record) });
+  const warned = records.filter(({ level }) => level === "warn");
+  assertEquals(warned.map(({ time: _, ...record }) => record), [{
+    ...{ level: "warn", message: "no such event", name: "bot", platform: "github" },
+    ...{ event: "isues.opened", didYouMean: "issues.opened" },
+  }]);
+});
+
 testWith(["net"], "startApp() logs text if LOG_FORMAT says so", async () => {
   const { log } = console;
   const lines: unknown[] = [];

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { openEventStore } from "../../events/mod.ts";
-import { claimOne, delivery, later } from "../events/store/_events.ts";
+import { claimAll, claimOne, delivery, later } from "../events/store/_events.ts";
 import { trimPayloads } from "../events/store/_tidying.ts";
 import { bury, makeNewer, recordKey, testCli } from "./_cli.ts";
 import { damage } from "../events/store/kv/_values.ts";
@@ -75,6 +75,20 @@ testCli("events list and show tell why an event is put off", async ({ cli, store
   const [fifth] = await store.claim({ limit: 1, owner: "o", leaseMs: 1_000 });
   await store.release(fifth!, { delayMs: 1, reason: "night" });
   assertEquals(await last(), "put off: night");
+});
+
+testCli("events list shows the errors of an event until it is over", async ({ cli, store }) => {
+  const ids = ["cancelled", "dead", "done"];
+  for (const id of ids) await store.accept(delivery(id));
+  for (const lease of await claimAll(store)) await store.retry(lease, 0, new Error("no"));
+  const shown = async () => (await cli("list")).out.map((line) => line.split("  ").at(-1)).sort();
+  assertEquals(await shown(), ids.map(() => "Error: no"));
+  await store.cancel("cancelled");
+  for (const lease of await claimAll(store)) {
+    if (lease.record.id === "done") await store.complete(lease);
+    else await store.bury(lease, new Error("never"));
+  }
+  assertEquals(await shown(), ["Cancelled", "Error: never", "done"]);
 });
 
 testCli("events show writes records with their payloads", async ({ cli, store }) => {

@@ -52,21 +52,6 @@ testWith(["read", "run"], ".dockerignore lets in what the apps load, and no more
   assertCover(lines.map((line) => line.slice(1)), [...apps, "deploy/health.ts"]);
 });
 
-for (const app of ["forge", "messenger"] as const) {
-  testWith(
-    ["read", "run"],
-    `deploy/deployctl.${app}.json uploads what the app loads, and no more`,
-    async () => {
-      const path = `deploy/deployctl.${app}.json`;
-      const { project, entrypoint, include, exclude } = JSON.parse(await read(path)).deploy;
-      // deployctl takes the entrypoint from the file's folder, and the others from its own.
-      assertEquals(new URL(entrypoint, new URL(path, ROOT)).href, `${ROOT.href}apps/${app}.ts`);
-      assertEquals([project, exclude], [`my-${app}-bot`, []]);
-      assertCover(include, await filesOf(`apps/${app}.ts`));
-    },
-  );
-}
-
 testWith(["read"], "deno.json has no 'deploy', which would hold for both apps", async () => {
   assertEquals(JSON.parse(await read("deno.json")).deploy, undefined);
 });

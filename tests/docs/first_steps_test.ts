@@ -160,7 +160,7 @@ testWith(["read"], "README.md installs the version and the tasks that there are"
   const tool = ["connect", "events", "send"];
   assertEquals(
     installed.tasks,
-    Object.fromEntries(tool.map((task) => [task, `deno run -A ${specifier}/cli ${task}`])),
+    Object.fromEntries(tool.map((task) => [task, `deno run --quiet -A ${specifier}/cli ${task}`])),
   );
 });
 

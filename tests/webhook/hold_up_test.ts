@@ -1,5 +1,6 @@
 /** A messenger sends an update that was answered 5xx again for a day, and holds up the chat's later ones. */
 import { assertEquals } from "@std/assert";
+import type { Delivery } from "../../events/mod.ts";
 import { startWorker } from "../../events/worker/worker.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import {
@@ -61,10 +62,20 @@ Deno.test("an update whose user cannot be checked is answered 500 once, and then
   ]]);
 });
 
-Deno.test("an update whose user cannot be checked is answered 200 at last where users are ignored", async () => {
-  using bot = await createMessenger({ isAuthorized: failing(Infinity), unauthorized: "ignore" });
-  assertEquals([await bot.post(1), await bot.post(1)], [500, 200]);
-  assertEquals(await bot.ids(), []);
+Deno.test("no update is lost while the check is down, where users are ignored", async () => {
+  using bot = await createMessenger({ isAuthorized: failing(4), unauthorized: "ignore" });
+  assertEquals(await Array.fromAsync([1, 1, 2, 1, 2, 1], bot.post), [500, 500, 500, 500, 200, 200]);
+  assertEquals(await bot.ids(), ["1", "2"]);
+});
+
+Deno.test("an update that alone makes the check fail is ignored at last, where users are", async () => {
+  const isAuthorized = (_env: unknown, _user: unknown, { deliveryId }: Delivery) => {
+    if (deliveryId === "1") throw new Error("no chat");
+    return true;
+  };
+  using bot = await createMessenger({ isAuthorized, unauthorized: "ignore" });
+  assertEquals(await Array.fromAsync([1, 1, 2, 1], bot.post), [500, 500, 200, 200]);
+  assertEquals(await bot.ids(), ["2"]);
 });
 
 Deno.test("an update whose user can be checked the second time is taken", async () => {

@@ -31,6 +31,48 @@ testStore(
   },
 );
 
+testStore("slots are left out while one is handled and the next waits", async (sut) => {
+  const { scheduler, logs } = schedulerOf(sut);
+  const tick = (hours: number) => scheduler.tick(HOUR + hours * HOUR_MS);
+  await scheduler.tick(HOUR - 1);
+  await tick(0);
+  const slow = await claimOne(sut.store);
+  for (const hours of [1, 2, 3]) await tick(hours);
+  const ids = (...hours: number[]) => hours.map((each) => idOf(HOUR + each * HOUR_MS));
+  assertEquals(await listed(sut.store), ids(0, 1));
+  const [begins, ...rest] = logs;
+  assertEquals(begins?.message, "cron schedule begins");
+  assertEquals(rest.map(({ level, message, leftOut }) => [level, message, leftOut]), [
+    ["warn", "cron schedule is slow", 1],
+    ["warn", "cron schedule is slow", 1],
+  ]);
+  // Another instance goes by what the note says.
+  await sut.store.retry(slow, 0, new Error("no"));
+  await schedulerOf(sut).scheduler.tick(HOUR + 4 * HOUR_MS);
+  assertEquals(await listed(sut.store), ids(0, 1));
+  await sut.store.complete(await claimOne(sut.store));
+  await tick(5);
+  await claimOne(sut.store);
+  await tick(6);
+  assertEquals(await listed(sut.store), ids(0, 1, 5));
+});
+
+testStoreOnce("no slot is left out of a schedule whose slots all count", async (sut) => {
+  const { scheduler } = schedulerOf(sut, { missed: "all" });
+  await scheduler.tick(HOUR - 1);
+  await scheduler.tick(HOUR);
+  await claimOne(sut.store);
+  for (const hours of [1, 2, 3]) await scheduler.tick(HOUR + hours * HOUR_MS);
+  assertEquals((await listed(sut.store)).length, 4);
+});
+
+testStoreOnce("slots are made while nobody begins one: no worker may run", async (sut) => {
+  const { scheduler } = schedulerOf(sut);
+  await scheduler.tick(HOUR - 1);
+  for (const hours of [0, 1, 2]) await scheduler.tick(HOUR + hours * HOUR_MS);
+  assertEquals((await listed(sut.store)).length, 3);
+});
+
 testStore("many instances make each slot once", async (sut) => {
   const schedulers = Array.from({ length: 5 }, () => schedulerOf(sut));
   const tick = (now: number) => Promise.all(schedulers.map(({ scheduler }) => scheduler.tick(now)));
@@ -76,7 +118,8 @@ testStore(
     await scheduler.tick(since + 11_000);
     assertEquals(await listed(sut.store, { state: "dead" }), [idOf(HOUR)]);
     assertEquals(await listed(sut.store), [idOf(HOUR), idOf(HOUR + HOUR_MS)]);
-    assertEquals((await notes.read("digest")).value, { ...value as object, at: since });
+    const latest = [HOUR, HOUR + HOUR_MS];
+    assertEquals((await notes.read("digest")).value, { ...value as object, at: since, latest });
     assertEquals(version === last, false);
   },
 );

@@ -77,7 +77,12 @@ Deno.test("a schedule whose expression has changed begins now, and one beside an
 });
 
 Deno.test("a note that cannot be read stops the schedule", () => {
-  for (const note of [null, 5, {}, { plan: 5, at: 0 }, { ...noteAt(0), at: NaN }]) {
+  for (
+    const note of [null, 5, {}, { plan: 5, at: 0 }, { ...noteAt(0), at: NaN }, {
+      ...noteAt(0),
+      latest: 5,
+    }]
+  ) {
     for (const since of [undefined, HOUR - 1]) {
       assertThrows(() => decide(note, { since }), Error, "Cannot read the note of the schedule");
     }
@@ -117,5 +122,5 @@ Deno.test("a further try keeps the time of the first", () => {
   const step = decide(noteAt(HOUR - HOUR_MS, { since: NOW - 60_000, firstTriedAt }));
   assert(step.is === "make");
   assertEquals(step.making.making, { owner: "me", until: HOUR, since: NOW, firstTriedAt });
-  assertEquals(step.made, { plan: "hourly", at: HOUR });
+  assertEquals(step.made, { plan: "hourly", at: HOUR, latest: [HOUR] });
 });

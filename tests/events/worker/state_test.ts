@@ -109,6 +109,19 @@ testStoreInOneProcess("state() that is changed meanwhile fails the attempt", asy
   });
 });
 
+testStoreOnce("state() that is changed meanwhile repeats no step", async (sut) => {
+  let paid = 0;
+  const handler: EventHandler = async (_, { state, step }) => {
+    const chat = await state<string>("chat");
+    const answer = await step("model", () => Promise.resolve(`answer ${++paid}`));
+    if (chat.value === undefined) assert(await (await sut.store.state("chat")).set("theirs"));
+    chat.set(`${chat.value}, ${answer}`);
+  };
+  await handleThen(sut, handler, async () => {
+    assertEquals(await valueOf(sut), "theirs, answer 1");
+  });
+});
+
 testStoreInOneProcess(
   "state() that is only read is not checked, and settles as ever",
   async (sut) => {
