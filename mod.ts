@@ -49,8 +49,11 @@ export { type EnvVariable, optional, required, secrets, VariableError } from "./
 
 // Platforms, which send deliveries.
 export {
+  byChannel,
   byChat,
+  byObject,
   byRepository,
+  byThread,
   definePlatform,
   type DeliveryGroup,
   forge,
@@ -62,7 +65,9 @@ export {
   type JsonObject,
   messenger,
   type Platform,
+  slack,
   standard,
+  stripe,
   telegram,
   verifySignature,
   verifySignatureBytes,
