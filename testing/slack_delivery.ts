@@ -133,13 +133,24 @@ export function slackDelivery(
 
 /** Adds the envelope of an event, and an id. */
 function completed(payload: object): object {
-  const id = crypto.randomUUID().replaceAll("-", "");
-  if ("challenge" in payload || "trigger_id" in payload) return payload;
-  if (!("event" in payload)) return { ...payload, trigger_id: id };
-  return {
-    ...{ type: "event_callback", event_id: `Ev${id}`, event_time: Math.floor(Date.now() / 1_000) },
-    ...{ team_id: TEAM, api_app_id: APP, ...payload },
-  };
+  const identified = withSlackId(payload, crypto.randomUUID().replaceAll("-", ""));
+  if (!("event" in payload)) return identified;
+  const now = Math.floor(Date.now() / 1_000);
+  const envelope = { type: "event_callback", event_time: now, team_id: TEAM, api_app_id: APP };
+  return { ...envelope, ...identified };
+}
+
+/**
+ * Gives a payload an id, unless it has one: an event's or an interaction's.
+ *
+ * @param payload The payload.
+ * @param id The id.
+ * @returns The payload with an id; the payload itself if it has none to have, as a challenge.
+ */
+export function withSlackId(payload: object, id: string): object {
+  if ("challenge" in payload) return payload;
+  if ("event" in payload) return { event_id: id, ...payload };
+  return "trigger_id" in payload ? payload : { ...payload, trigger_id: id };
 }
 
 /** Makes the body of a document: what came in a form goes into one. What is no JSON object is sent as it is. */
