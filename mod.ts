@@ -55,12 +55,10 @@ export {
   byRepository,
   byThread,
   definePlatform,
-  type DeliveryGroup,
   forge,
   gitea,
   github,
   gitlab,
-  type GroupBy,
   isUserAuthorized,
   type JsonObject,
   messenger,
@@ -92,7 +90,6 @@ export {
   type EventWorker,
   GiveUpError,
   type HandlerContext,
-  type HandlerOptions,
   kv,
   type KvCommit,
   NotDoneError,
@@ -117,9 +114,7 @@ export {
   type ErrorCode,
   errorHandler,
   HttpError,
-  type LoggerVariables,
   notFoundHandler,
-  type RateLimitOptions,
 } from "./middleware/mod.ts";
 export { healthRoutes } from "./health/mod.ts";
 
