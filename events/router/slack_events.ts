@@ -1,4 +1,4 @@
-import type { AllMessageEvents, AppRateLimitedEvent, SlackEvent, View } from "@slack/types";
+import type { SlackEvent, View } from "@slack/types";
 
 /**
  * An event of Slack's Events API, in its envelope.
@@ -48,7 +48,7 @@ export interface SlackCommand {
 }
 
 /**
- * What all interactions of Slack have: the person, the place and the app.
+ * Parts that all interactions of Slack have: the person, the workspace and the app.
  *
  * @category Types of payloads
  */
@@ -128,9 +128,6 @@ export interface SlackShortcut extends SlackInteraction {
   readonly message?: { readonly ts: string; readonly thread_ts?: string; readonly text?: string };
 }
 
-/** Events that come in an envelope. */
-type Enveloped = Exclude<SlackEvent, AppRateLimitedEvent>;
-
 /**
  * The payloads of Slack: of events by their type and, after a dot, their subtype (`message.channel_join`), of commands
  * and interactions by their type and the name that the app has given (`slash_command.deploy`, `block_actions.approve`,
@@ -140,15 +137,18 @@ type Enveloped = Exclude<SlackEvent, AppRateLimitedEvent>;
  */
 export type SlackEvents =
   & {
-    readonly [TType in Enveloped["type"]]: SlackCallback<Extract<Enveloped, { type: TType }>>;
+    readonly [TType in SlackEvent["type"]]: TType extends "app_rate_limited"
+      ? Extract<SlackEvent, { type: TType }> // without an envelope
+      : SlackCallback<Extract<SlackEvent, { type: TType }>>;
   }
   & {
     readonly [
-      TSubtype in NonNullable<AllMessageEvents["subtype"]> as `message.${TSubtype}`
-    ]: SlackCallback<Extract<AllMessageEvents, { subtype: TSubtype }>>;
+      TSubtype in NonNullable<
+        Extract<SlackEvent, { type: "message" }>["subtype"]
+      > as `message.${TSubtype}`
+    ]: SlackCallback<Extract<SlackEvent, { type: "message"; subtype: TSubtype }>>;
   }
   & {
-    readonly app_rate_limited: AppRateLimitedEvent;
     readonly slash_command: SlackCommand;
     readonly [name: `slash_command.${string}`]: SlackCommand;
     readonly block_actions: SlackBlockActions;
