@@ -203,6 +203,10 @@ Deno.test("slack() takes no text of a captured event for an interaction", async 
   for (const type of [FORM_TYPE, `${FORM_TYPE}; charset=utf-8`, "text/plain", JSON_TYPE]) {
     const { event } = await send(sut.test, mention(text), { type });
     assertEquals([event?.id, event?.type], ["slack:Ev1", "app_mention"], type);
+    for (const before of [" ", "\n", "\ufeff"]) {
+      const answer = await send(sut.test, before + JSON.stringify(mention(text)), { type });
+      assertEquals([answer.status, answer.event?.id], [200, "slack:Ev1"]);
+    }
   }
   assertEquals(sut.handled, [text]);
 });

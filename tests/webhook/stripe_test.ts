@@ -179,6 +179,7 @@ const TAKEN: Readonly<Record<string, string>> = {
   "one of a version that is new": `t=${TIME},v2=anything,v1=${GOOD}`,
   "the signature before the time": `v1=${GOOD},t=${TIME}`,
   "malformed ones": `t=${TIME},v1=,v1=00,=,,a,v1=${GOOD}`,
+  "a part without a value": `tx,t=${TIME},v1=${GOOD}`,
   "700 wrong ones": `t=${TIME},${`v1=${BAD},`.repeat(700)}v1=${GOOD}`,
 };
 
