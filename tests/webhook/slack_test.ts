@@ -225,6 +225,17 @@ Deno.test("slack() reads its deliveries by the body, whatever their content type
   }
 });
 
+Deno.test("slack() verifies a large form, which is hashed beside the others", async () => {
+  await using sut = await startBot();
+  const form = (id: string) =>
+    formOf({ type: "view_submission", trigger_id: id, padding: "x".repeat(600_000) });
+  const taken = await send(sut.test, form("1.1"), { type: FORM_TYPE });
+  assertEquals(taken.event?.id, "slack:1.1");
+  const forged = await send(sut.test, form("1.2"), { type: FORM_TYPE, secret: "another" });
+  assertEquals(forged.code, "INVALID_SIG");
+  assertEquals(sut.handled, ["view_submission"]);
+});
+
 Deno.test("slack() stores no check of the certificate, and types that nobody has listed", async () => {
   await using sut = await startBot();
   const check = await send(sut.test, "ssl_check=1&token=a", { type: FORM_TYPE });

@@ -301,6 +301,15 @@ Deno.test("stripe() answers 400 to a signed body that is not UTF-8", async () =>
   assertEquals((await sut.test.deliver(delivery)).code, "INVALID_BODY");
 });
 
+Deno.test("stripe() verifies a large body, which is hashed beside the others", async () => {
+  await using sut = await startBot();
+  const large = { ...paid(), padding: "x".repeat(600_000) };
+  assertEquals((await send(sut.test, large)).event?.id, "stripe:evt_1");
+  const forged = await send(sut.test, { ...large, id: "evt_2" }, { secret: OTHER_SECRET });
+  assertEquals(forged.code, "INVALID_SIG");
+  assertEquals(sut.handled, [4_200]);
+});
+
 Deno.test("stripe() takes JSON only, in one way", async () => {
   await using sut = await startBot();
   for (const type of ["text/plain", "application/x-www-form-urlencoded"]) {
