@@ -58,6 +58,7 @@ export {
   gitea,
   github,
   gitlab,
+  type GroupBy,
   isUserAuthorized,
   type JsonObject,
   messenger,
@@ -119,13 +120,7 @@ export {
 export { healthRoutes } from "./health/mod.ts";
 
 // The log.
-export {
-  consoleSink,
-  type LogLevel,
-  type LogRecord,
-  type LogSink,
-  writeLog,
-} from "./middleware/mod.ts";
+export { consoleSink, type LogRecord, type LogSink, writeLog } from "./middleware/mod.ts";
 
 // Traces and metrics.
 export { openTelemetry, type Telemetry } from "./telemetry/mod.ts";
