@@ -36,7 +36,6 @@ export {
   defineApp,
   type EventMiddleware,
   openApp,
-  type OpenAppOptions,
   type OpenedApp,
   runApp,
   startApp,
@@ -49,10 +48,12 @@ export { type EnvVariable, optional, required, secrets, VariableError } from "./
 
 // Platforms, which send deliveries.
 export {
+  byChannel,
   byChat,
+  byObject,
   byRepository,
+  byThread,
   definePlatform,
-  type DeliveryGroup,
   forge,
   gitea,
   github,
@@ -62,7 +63,9 @@ export {
   type JsonObject,
   messenger,
   type Platform,
+  slack,
   standard,
+  stripe,
   telegram,
   verifySignature,
   verifySignatureBytes,
@@ -112,20 +115,12 @@ export {
   type ErrorCode,
   errorHandler,
   HttpError,
-  type LoggerVariables,
   notFoundHandler,
-  type RateLimitOptions,
 } from "./middleware/mod.ts";
 export { healthRoutes } from "./health/mod.ts";
 
 // The log.
-export {
-  consoleSink,
-  type LogLevel,
-  type LogRecord,
-  type LogSink,
-  writeLog,
-} from "./middleware/mod.ts";
+export { consoleSink, type LogRecord, type LogSink, writeLog } from "./middleware/mod.ts";
 
 // Traces and metrics.
 export { openTelemetry, type Telemetry } from "./telemetry/mod.ts";

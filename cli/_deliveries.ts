@@ -5,6 +5,8 @@ import {
   messengerUpdate,
   type TestDelivery,
 } from "../testing/deliveries.ts";
+import { SLACK_EXAMPLES, slackDelivery, withSlackId } from "../testing/slack_delivery.ts";
+import { STRIPE_EXAMPLES, stripeDelivery } from "../testing/stripe_delivery.ts";
 import type { SendOptions } from "./_send_options.ts";
 import { messageOf, UsageError } from "./_world.ts";
 
@@ -27,15 +29,8 @@ interface ExamplesOfEvent {
 
 /** Builds the request, with the fault of the options. */
 export function requestOf(options: SendOptions, payload: object): TestDelivery {
-  const { platform, type, from, form, bad } = options;
-  const document = bad === "json" ? "{" : payload;
-  const secret = bad === "signature" ? OTHER_SECRET : options.secret;
-  const sentAt = bad === "stale" ? Date.now() - STALE_MS : undefined;
-  const delivery = platform === "forge"
-    ? forgeDelivery(type.split(".", 1)[0]!, document, {
-      ...{ from: from as ForgeSender, secret, form, sentAt, id: options.id },
-    })
-    : messengerUpdate(numbered(document, options.id), { from: from as MessengerSender, secret });
+  const { bad } = options;
+  const delivery = signed(options, bad === "json" ? "{" : payload);
   if (bad === "missing") {
     const names = [...delivery.headers.keys()].filter((name) => SIGNATURE_HEADER.test(name));
     for (const name of names) delivery.headers.delete(name);
@@ -43,25 +38,57 @@ export function requestOf(options: SendOptions, payload: object): TestDelivery {
   return bad === "body" ? { ...delivery, body: withSpace(delivery.body) } : delivery;
 }
 
+function signed(options: SendOptions, document: object | string): TestDelivery {
+  const { platform, type, from, form, bad, id } = options;
+  const secret = bad === "signature" ? OTHER_SECRET : options.secret;
+  const sentAt = bad === "stale" ? Date.now() - STALE_MS : undefined;
+  if (platform === "slack") {
+    const identified = isObject(document) && id ? withSlackId(document, id) : document;
+    return slackDelivery(identified, { secret, sentAt });
+  }
+  if (platform === "stripe") {
+    return stripeDelivery(isObject(document) && id ? { id, ...document } : document, {
+      ...{ secret, sentAt },
+    });
+  }
+  return platform === "forge"
+    ? forgeDelivery(type.split(".", 1)[0]!, document, {
+      ...{ from: from as ForgeSender, secret, form, sentAt, id },
+    })
+    : messengerUpdate(numbered(document, id), { from: from as MessengerSender, secret });
+}
+
+/** Tells a payload from a document that is sent as it is. */
+const isObject = (document: object | string): document is object =>
+  typeof document === "object" && !(document instanceof Uint8Array);
+
 /** Headers that carry the delivery id, of all senders. */
 const ID_HEADERS = ["X-GitHub-Delivery", "X-Forge-Delivery", "Idempotency-Key"];
 
-/** Reads the id of a delivery; undefined if it has none, as a file with an update may. */
+/** Reads the id of a delivery; undefined if it has none, as a file may. */
 export function deliveryIdOf({ headers, body }: TestDelivery): string | undefined {
   const names = ID_HEADERS.filter((name) => headers.has(name));
   if (names.length > 0) return headers.get(names[0]!)!;
   try {
-    const text = typeof body === "string" ? body : new TextDecoder().decode(body);
-    const id = JSON.parse(text).update_id;
-    return typeof id === "number" ? String(id) : undefined;
+    const { update_id, event_id, trigger_id, id } = fieldsOf(body);
+    const found = update_id ?? event_id ?? trigger_id ?? id;
+    return typeof found === "number" || typeof found === "string" ? String(found) : undefined;
   } catch {
     return undefined;
   }
 }
 
+/** Reads a body: JSON, a form, or JSON in a form. */
+function fieldsOf(body: TestDelivery["body"]): Readonly<Record<string, unknown>> {
+  const text = typeof body === "string" ? body : new TextDecoder().decode(body);
+  if (text.includes("{")) return JSON.parse(text);
+  const fields = Object.fromEntries(new URLSearchParams(text));
+  return fields.payload === undefined ? fields : JSON.parse(fields.payload);
+}
+
 /** Puts the id into an update. */
 function numbered(update: object | string, id: string | undefined): object | string {
-  if (id === undefined || typeof update !== "object" || update instanceof Uint8Array) return update;
+  if (id === undefined || !isObject(update)) return update;
   if (!/^\d{1,15}$/.test(id)) {
     throw new UsageError(
       `--id of an update must be its number, update_id, got ${JSON.stringify(id)}`,
@@ -77,11 +104,14 @@ function withSpace(body: string | Uint8Array): string | Uint8Array<ArrayBuffer> 
 /** Finds the payload to send: the bytes of a file, a published example, or a made-up update. */
 export async function payloadOf(options: SendOptions): Promise<object> {
   if (options.file !== undefined) return await readFile(options.file);
-  if (options.platform === "messenger") return updateOf(options);
+  const { platform, type } = options;
+  if (platform === "messenger") return updateOf(options);
+  if (platform === "slack") return madeUp(SLACK_EXAMPLES, type.split(".", 1)[0]!);
+  if (platform === "stripe") return { type, ...madeUp(STRIPE_EXAMPLES, type) };
   if (options.from.startsWith("gitlab")) {
     throw new UsageError("There are no published examples of GitLab: give a payload with --file");
   }
-  return exampleOf(await loadExamples(), options.type);
+  return exampleOf(await loadExamples(), type);
 }
 
 async function readFile(path: string): Promise<Uint8Array> {
@@ -140,9 +170,13 @@ function updateOf({ type, user, chat: chatId, text }: SendOptions): object {
     },
     poll_answer: { poll_id: "1", user: from, option_ids: [0], option_persistent_ids: ["0"] },
   };
-  if (Object.hasOwn(contents, type)) return { [type]: contents[type] };
+  return { [type]: madeUp(contents, type) };
+}
+
+function madeUp(examples: Readonly<Record<string, object>>, type: string): object {
+  if (Object.hasOwn(examples, type)) return examples[type]!;
   throw new UsageError(
     `There is no example of ${type}: give one with --file, or send one of ` +
-      Object.keys(contents).join(", "),
+      Object.keys(examples).join(", "),
   );
 }

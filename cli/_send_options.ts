@@ -16,6 +16,8 @@ export const PLATFORMS = {
   gitlab: { kind: "forge", senders: ["gitlab", "gitlab-token"] },
   messenger: { kind: "messenger", senders: ["telegram", "messenger"] },
   telegram: { kind: "messenger", senders: ["telegram"] },
+  slack: { kind: "slack", senders: ["slack"] },
+  stripe: { kind: "stripe", senders: ["stripe"] },
 } as const;
 
 /** Port of an app; `deno task messenger` has another one. */
@@ -60,7 +62,20 @@ export const SEND_OPTIONS = {
   ...COMMON,
 } as const;
 
-const firstOf = { forge: "push", messenger: "message" } as const;
+const firstOf = {
+  ...{ forge: "push", messenger: "message", slack: "app_mention", stripe: "invoice.paid" },
+} as const;
+
+/** Variables that hold the secret, by kind of platform. */
+const SECRETS = {
+  forge: "secret",
+  messenger: "secretToken",
+  slack: "signingSecret",
+  stripe: "secret",
+} as const;
+
+/** Sender of a delivery. */
+type SenderName = ForgeSender | MessengerSender | "slack" | "stripe";
 
 /** Options of `send`, as read. */
 export type SendOptions = Exclude<ReturnType<typeof readSendOptions>, undefined>;
@@ -83,7 +98,7 @@ export function readSendOptions(args: readonly string[], world: Pick<CliWorld, "
     throw new UsageError(`Name the event: send ${name} ${firstOf[platform]}`);
   }
   if (rest.length > 0) throw new UsageError(`Unexpected arguments: ${rest.join(" ")}`);
-  const from = oneOf<ForgeSender | MessengerSender>("SENDER", "", senders);
+  const from = oneOf<SenderName>("SENDER", "", senders);
   const values = readValues("send", { ...SEND_OPTIONS, from }, given);
   const port = world.env("PORT")?.trim() || (name === "messenger" ? MESSENGER_PORT : PORT);
   const options = {
@@ -100,10 +115,10 @@ export function readSendOptions(args: readonly string[], world: Pick<CliWorld, "
 
 /** Part of the options that the faults and the secret depend on. */
 interface Sender {
-  readonly platform: "forge" | "messenger";
+  readonly platform: keyof typeof SECRETS;
   /** Name of the platform in its app. */
   readonly name: string;
-  readonly from: ForgeSender | MessengerSender;
+  readonly from: SenderName;
   readonly form?: boolean;
   readonly bad?: string;
 }
@@ -114,8 +129,7 @@ function isPlatform(name: string): name is keyof typeof PLATFORMS {
 
 /** Reads the secret from the variable that the app reads. */
 function secretOf({ platform, name, from }: Sender, { env }: Pick<CliWorld, "env">): string {
-  const forgeSecret = from === "gitlab-token" ? "token" : "secret";
-  const variable = variableOf(name, platform === "messenger" ? "secretToken" : forgeSecret);
+  const variable = variableOf(name, from === "gitlab-token" ? "token" : SECRETS[platform]);
   const secret = env(variable);
   if (!secret) {
     throw new UsageError(
@@ -125,13 +139,19 @@ function secretOf({ platform, name, from }: Sender, { env }: Pick<CliWorld, "env
   return secret;
 }
 
+/** Senders that sign the time. */
+const SIGNS_TIME: readonly SenderName[] = ["gitlab", "slack", "stripe"];
+
 function checkFault({ bad, from, platform, form }: Sender): void {
-  const signs = platform === "forge" && from !== "gitlab-token";
+  const signs = platform !== "messenger" && from !== "gitlab-token";
   if (bad === "body" && !signs) throw new UsageError(`--bad body: ${from} does not sign the body`);
-  if (bad === "stale" && from !== "gitlab") {
+  if (bad === "stale" && !SIGNS_TIME.includes(from)) {
     throw new UsageError("--bad stale: only --from gitlab signs the time");
   }
-  if (form && (platform === "messenger" || from.startsWith("gitlab"))) {
+  if (form && platform === "slack") {
+    throw new UsageError("--form: slack sends commands and interactions in forms by itself");
+  }
+  if (form && (platform !== "forge" || from.startsWith("gitlab"))) {
     throw new UsageError(`--form: ${from} does not send forms`);
   }
 }

@@ -21,13 +21,15 @@ const SEND_HELP = [
   "",
   ...wrap(
     "The secret comes from the variable that the app reads: FORGE_WEBHOOK_SECRET, " +
-      "GITHUB_WEBHOOK_SECRET, GITLAB_WEBHOOK_TOKEN, TELEGRAM_SECRET_TOKEN, ...",
+      "GITHUB_WEBHOOK_SECRET, GITLAB_WEBHOOK_TOKEN, TELEGRAM_SECRET_TOKEN, SLACK_SIGNING_SECRET, ...",
   ),
   "",
   ...section("Examples", [
     "send forge push                    a published example of a push, signed as GitHub does",
     "send forge issues.opened           one with this action",
     "send messenger message --user 42   a message of this user",
+    "send slack app_mention             an event of Slack, or a slash_command, a click, ...",
+    "send stripe invoice.paid           an event of Stripe",
   ]),
   ...section("Options", optionLines(SEND_OPTIONS)),
 ].join("\n").trimEnd();

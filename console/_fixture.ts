@@ -1,16 +1,13 @@
 import type { EventRecord } from "../events/mod.ts";
-import type { Fixture } from "../testing/fixture.ts";
+import { type Fixture, FIXTURE_KINDS } from "../testing/fixture.ts";
 import { found } from "./_found.ts";
 import { recordOf } from "./_format.ts";
 import { downloadResponse, PLAIN, PRIVATE, Refusal } from "./_http.ts";
 import type { Visit } from "./_layout.ts";
 import { text } from "./_query.ts";
 
-/** Kinds of platforms whose deliveries the test kit can sign. */
-const KINDS: readonly string[] = ["forge", "messenger", "standard"] satisfies Fixture["kind"][];
-
 /** Checks whether the test kit can deliver an event again: one that a known sender has sent. */
-export const hasFixture = ({ platform }: EventRecord): boolean => KINDS.includes(platform);
+export const hasFixture = ({ platform }: EventRecord): boolean => FIXTURE_KINDS.includes(platform);
 
 /** Answers with an event as a fixture for the test kit, if its payload is kept. */
 export async function fixture({ data, parameters, context }: Visit): Promise<Response> {

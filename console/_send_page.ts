@@ -1,6 +1,13 @@
 import { html } from "@hono/hono/html";
 import type { Platform } from "../webhook/mod.ts";
-import { forgeDelivery, type ForgeSender, messengerUpdate } from "../testing/deliveries.ts";
+import {
+  forgeDelivery,
+  type ForgeSender,
+  messengerUpdate,
+  type TestDelivery,
+} from "../testing/deliveries.ts";
+import { SLACK_EXAMPLES, slackDelivery, withSlackId } from "../testing/slack_delivery.ts";
+import { STRIPE_EXAMPLES, stripeDelivery } from "../testing/stripe_delivery.ts";
 import { type Html, link, shown } from "./_format.ts";
 import { ParameterError } from "./_http.ts";
 import { a, current, note, type Page, type SendAnswers, tag, type Visit } from "./_layout.ts";
@@ -64,15 +71,20 @@ const MESSENGER: Readonly<Record<string, object>> = {
   },
 };
 
+/** Examples by kind of platform, and by type. */
+const EXAMPLES: Readonly<Record<string, Readonly<Record<string, object>>>> = {
+  ...{ forge: FORGE, messenger: MESSENGER, slack: SLACK_EXAMPLES, stripe: STRIPE_EXAMPLES },
+};
+
 /** Examples for a platform, by type. */
-const examplesOf = ({ kind }: Platform): Readonly<Record<string, object>> =>
-  kind === "messenger" ? MESSENGER : FORGE;
+const examplesOf = ({ kind }: Platform): Readonly<Record<string, object>> => EXAMPLES[kind]!;
 
 /** Writes an example. */
 function exampleOf(platform: Platform, type: string): string {
   const example = examplesOf(platform)[type];
-  const from = platform.kind === "messenger" ? {} : { repository: REPOSITORY, sender: SENDER };
-  return JSON.stringify({ ...example, ...from }, null, 2);
+  const from = platform.kind === "forge" ? { repository: REPOSITORY, sender: SENDER } : {};
+  const named = platform.kind === "stripe" ? { type } : {};
+  return JSON.stringify({ ...named, ...example, ...from }, null, 2);
 }
 
 /** Result of sending an example. */
@@ -92,7 +104,7 @@ export class ExampleSender {
   constructor(parts: ExampleParts) {
     this.#parts = parts;
     this.platforms = parts.platforms.filter((platform) =>
-      (platform.kind === "forge" || platform.kind === "messenger") && this.#secretOf(platform)
+      Object.hasOwn(EXAMPLES, platform.kind) && this.#secretOf(platform)
     );
   }
 
@@ -109,14 +121,48 @@ export class ExampleSender {
     if (!Object.hasOwn(examplesOf(platform), type)) {
       throw new ParameterError("'type' must be one of the examples'");
     }
-    const { kind, secret } = this.#secretOf(platform)!;
-    const id = kind === "messenger" ? numberOf(payload) : crypto.randomUUID();
-    const { method, headers, body } = kind === "messenger"
-      ? messengerUpdate(numbered(payload, id), { from: messengerOf(platform), secret })
-      : forgeDelivery(type, payload, { from: forgeOf(platform, kind, secret), secret, id });
+    const { id, delivery } = deliveryOf(platform, type, payload, this.#secretOf(platform)!);
+    const { method, headers, body } = delivery;
     const url = new URL(platform.path, "http://localhost");
     const response = await this.#parts.fetch(new Request(url, { method, headers, body }));
     return { response, eventId: `${name}:${id}` };
+  }
+}
+
+/** Signs a delivery, and returns it with its id. */
+function deliveryOf(
+  platform: Platform,
+  type: string,
+  payload: string,
+  { kind, secret }: { readonly kind: string; readonly secret: string },
+): { readonly id: string; readonly delivery: TestDelivery } {
+  const id = crypto.randomUUID();
+  if (platform.kind === "messenger") {
+    const id = numberOf(payload);
+    const from = messengerOf(platform);
+    return { id, delivery: messengerUpdate(numbered(payload, id), { from, secret }) };
+  }
+  if (platform.kind === "forge") {
+    const from = forgeOf(platform, kind, secret);
+    return { id, delivery: forgeDelivery(type, payload, { from, secret, id }) };
+  }
+  const isSlack = platform.kind === "slack";
+  const given = identified(payload, (each) => isSlack ? withSlackId(each, id) : { id, ...each });
+  const { event_id, trigger_id, id: own } = given as Readonly<Record<string, unknown>>;
+  const document = Object.keys(given).length > 0 ? given : payload;
+  const delivery = isSlack
+    ? slackDelivery(document, { secret })
+    : stripeDelivery(document, { secret });
+  return { id: String(event_id ?? trigger_id ?? own), delivery };
+}
+
+/** Gives a document an id; an empty object for what is no JSON object, which is sent as it is. */
+function identified(document: string, withId: (payload: object) => object): object {
+  try {
+    const payload = JSON.parse(document);
+    return typeof payload === "object" && payload !== null ? withId(payload) : {};
+  } catch {
+    return {};
   }
 }
 

@@ -7,8 +7,7 @@
  * deno run --allow-env --allow-net --allow-read=data --allow-write=data examples/slack_bot.ts
  * ```
  */
-import { defineApp, required, runApp, sqlite } from "@org/edge-base";
-import { slack } from "./slack.ts";
+import { defineApp, required, runApp, slack, sqlite } from "@org/edge-base";
 
 /** Bot. Its resource calls a method of Slack. */
 export const bot = defineApp({

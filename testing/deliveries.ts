@@ -342,7 +342,15 @@ function randomId(): number {
   return random! % MAX_UPDATE_ID;
 }
 
-function documentOf(doing: string, payload: object | string): Document {
+/**
+ * Makes the body of a delivery.
+ *
+ * @param doing The action that fails otherwise, for the message.
+ * @param payload The payload: an object, or a document that is sent as it is.
+ * @returns The body.
+ * @throws {TypeError} If it is missing.
+ */
+export function documentOf(doing: string, payload: object | string): Document {
   if (payload === undefined || payload === null) {
     throw new TypeError(`Cannot ${doing}: it must have a payload, got ${met(payload)}`);
   }
@@ -350,6 +358,7 @@ function documentOf(doing: string, payload: object | string): Document {
   return payload instanceof Uint8Array ? new Uint8Array(payload) : JSON.stringify(payload);
 }
 
-function textOf(document: Document): string {
+/** Reads a body as a text. */
+export function textOf(document: Document): string {
   return typeof document === "string" ? document : new TextDecoder().decode(document);
 }

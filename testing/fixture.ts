@@ -8,6 +8,8 @@ import {
   standardDelivery,
   type TestDelivery,
 } from "./deliveries.ts";
+import { slackDelivery } from "./slack_delivery.ts";
+import { stripeDelivery } from "./stripe_delivery.ts";
 
 /**
  * Delivery that was stored, as the console's page of an event offers it for tests: a JSON file without a secret.
@@ -17,8 +19,8 @@ import {
 export interface Fixture {
   /** Name of the format. */
   readonly format: "edge-base.fixture";
-  /** Kind of the platform: `forge`, `messenger` or `standard`. */
-  readonly kind: "forge" | "messenger" | "standard";
+  /** Kind of the platform: `forge`, `messenger`, `slack`, `standard` or `stripe`. */
+  readonly kind: "forge" | "messenger" | "slack" | "standard" | "stripe";
   /** Name of the platform in its app. */
   readonly platform: string;
   /** Product that has sent it: `github`. */
@@ -40,7 +42,7 @@ export interface Fixture {
  */
 export interface FixtureOptions {
   /**
-   * Id of the delivery.
+   * Id of the delivery. A messenger, Slack and Stripe have it in the payload, which stays as it is.
    *
    * @default {fixture.id} The one that it had.
    */
@@ -61,11 +63,14 @@ export interface FixtureOptions {
 
 const DOING = "deliver the fixture";
 
-const KINDS: readonly unknown[] = ["forge", "messenger", "standard"] satisfies Fixture["kind"][];
+/** Kinds of platforms whose deliveries can be signed. */
+export const FIXTURE_KINDS: readonly string[] = [
+  ...["forge", "messenger", "slack", "standard", "stripe"] satisfies Fixture["kind"][],
+];
 
 const isFixture = shape({
   format: (value) => value === "edge-base.fixture",
-  kind: (value) => KINDS.includes(value),
+  kind: (value) => FIXTURE_KINDS.includes(value as string),
   ...{ platform: isText, source: isText, type: isText, id: orNone(isText) },
   ...{ body: orNone(isText), base64: orNone(isText) },
 });
@@ -130,6 +135,9 @@ function signed(
     return forgeDelivery(type, body, { ...options, from: source as ForgeSender });
   }
   if (kind === "standard") return standardDelivery(body, { ...options, platform });
+  // All others have their id in the payload, which is sent byte for byte.
   const { id: _, ...update } = options;
+  if (kind === "slack") return slackDelivery(body, update);
+  if (kind === "stripe") return stripeDelivery(body, update);
   return messengerUpdate(body, { ...update, from: source as MessengerSender });
 }

@@ -29,6 +29,8 @@ export {
   type StandardDeliveryOptions,
   type TestDelivery,
 } from "./deliveries.ts";
+export { slackDelivery, type SlackDeliveryOptions } from "./slack_delivery.ts";
+export { stripeDelivery, type StripeDeliveryOptions } from "./stripe_delivery.ts";
 export { type Fixture, fixtureDelivery, type FixtureOptions } from "./fixture.ts";
 export {
   type FakeOf,

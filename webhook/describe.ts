@@ -181,7 +181,7 @@ function aboutOther(payload: JsonObject): string | undefined {
 
 /** Describes an event, a command or an interaction of Slack: not the text of a message. */
 function aboutSlack(payload: JsonObject): string | undefined {
-  const { event, command, actions, callback_id, channel_id } = payload;
+  const { event, command, actions, callback_id, view, channel_id } = payload;
   const slash = textOf(command);
   if (slash?.startsWith("/")) {
     return words(slash, channel_id === undefined ? undefined : `in ${shownOf(channel_id)}`);
@@ -194,7 +194,8 @@ function aboutSlack(payload: JsonObject): string | undefined {
     const what = words(textOf(type), textOf(subtype));
     return words(what, place === undefined ? undefined : `in ${place}${length}`);
   }
-  return payload.team !== undefined ? textOf(callback_id) : undefined;
+  if (payload.team === undefined) return undefined;
+  return textOf(callback_id) ?? textOf(fieldOf(view, "callback_id"));
 }
 
 /** Currencies whose amounts have no smaller unit at Stripe. */

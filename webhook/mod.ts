@@ -70,7 +70,9 @@ export {
 } from "./platform.ts";
 export { checkDeclaredBody, readBody } from "./read_body.ts";
 export { parseJsonObject } from "./readers.ts";
+export { byChannel, byThread, slack, type SlackOptions } from "./slack.ts";
 export { standard, type StandardOptions } from "./standard.ts";
+export { byObject, stripe, type StripeOptions } from "./stripe.ts";
 export {
   isWeakPublicKey,
   verifySecretToken,

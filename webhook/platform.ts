@@ -55,7 +55,7 @@ export interface PlatformOptions {
    * Name of the platform in this app. It begins the ids of its events (`forge:72d3162e`), and in capitals
    * the names of its variables (`FORGE_WEBHOOK_SECRET`). Two platforms of one app need different names.
    *
-   * @default {"forge" | "github" | "telegram"} The name of the function that makes the platform.
+   * @default {"forge" | "github" | "telegram" | "slack"} The name of the function that makes the platform.
    */
   readonly name?: string | undefined;
   /**
@@ -490,6 +490,7 @@ export function deliveryOf(
 const VARIABLES = {
   secret: "WEBHOOK_SECRET",
   token: "WEBHOOK_TOKEN",
+  signingSecret: "SIGNING_SECRET",
   secretToken: "SECRET_TOKEN",
   users: "ALLOWED_USERS",
 } as const;

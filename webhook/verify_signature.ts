@@ -60,7 +60,8 @@ const STANDARD_LENGTH = 47;
 /** Two headers that were joined, each with a signature. */
 const TWO_HEADERS = /,[^ ,]+, /;
 
-const TIMESTAMP = /^\d{1,12}$/;
+/** Form of a time in seconds since the epoch. */
+export const TIMESTAMP = /^\d{1,12}$/;
 
 /** Difference allowed between the clocks, as in the specification's libraries. */
 const TOLERANCE_MS = 300_000;
@@ -82,7 +83,7 @@ const encoder = new TextEncoder();
 const isSameHub = comparisonOf(71);
 
 /** Makes a comparison of ASCII texts of one length. Its bytes are reused: new ones take 2 µs. */
-function comparisonOf(length: number): SignatureScheme["isSame"] {
+export function comparisonOf(length: number): SignatureScheme["isSame"] {
   const [left, right] = [new Uint8Array(length), new Uint8Array(length)];
   return (first, second) => {
     encoder.encodeInto(first, left);
@@ -167,13 +168,18 @@ export const HUB_SCHEME: SignatureScheme = {
   encoding: "hex",
   isSame: isSameHub,
   isFor: () => true,
-  keyOf: (secret) => typeof secret === "string" && secret ? encoder.encode(secret) : undefined,
+  keyOf: textKeyOf,
   read: (headers) => {
     const signature = headers.get("X-Hub-Signature-256");
     if (!signature) return undefined;
     return isHubSignature(signature) ? { signatures: [signature] } : null;
   },
 };
+
+/** Makes the key of a secret that is used as it is; undefined if it is empty. */
+export function textKeyOf(secret: string): Uint8Array<ArrayBuffer> | undefined {
+  return typeof secret === "string" && secret ? encoder.encode(secret) : undefined;
+}
 
 /**
  * Makes a scheme of the Standard Webhooks specification.

@@ -26,3 +26,13 @@ export function signStandard(
   const signed = createHmac("sha256", key).update(`${id}.${time}.`).update(body);
   return `v1,${signed.digest("base64")}`;
 }
+
+/** Signs a body as Slack does: together with its time, in seconds. */
+export function signSlack(
+  body: string | Uint8Array,
+  time: string | number,
+  secret: string,
+): string {
+  const signed = createHmac("sha256", secret).update(`v0:${time}:`).update(body);
+  return `v0=${signed.digest("hex")}`;
+}

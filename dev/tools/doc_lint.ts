@@ -15,7 +15,7 @@ const ROOT = new URL("../../", import.meta.url);
 /** Types of other packages that are part of the public API. */
 const FOREIGN_TYPES = [
   ...["Context", "HTTPException", "Hono", "MiddlewareHandler"],
-  ...["operations", "Update"],
+  ...["operations", "SlackEvent", "Update", "View"],
 ];
 
 const FALSE_ALARM = new RegExp(`private-type-ref.*private type '(${FOREIGN_TYPES.join("|")})'`);

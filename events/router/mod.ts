@@ -3,8 +3,9 @@
  * action, each of which succeeds or fails on its own.
  *
  * In an app of `defineApp` you need this entry point only for types, such as `EventPayload<GithubEvents,
- * "push">`. They are those that GitHub and Telegram publish (`@octokit/openapi-webhooks-types`,
- * `@grammyjs/types`), and those that GitLab documents. Nothing of them is loaded when the app runs.
+ * "push">`. They are those that GitHub, Telegram and Slack publish (`@octokit/openapi-webhooks-types`,
+ * `@grammyjs/types`, `@slack/types`), and those that GitLab and Stripe document. Nothing of them is loaded when the
+ * app runs.
  *
  * @example
  * ```ts
@@ -60,6 +61,16 @@ export type {
   GitlabRepository,
   GitlabUser,
 } from "./gitlab_events.ts";
+export type {
+  SlackBlockActions,
+  SlackCallback,
+  SlackCommand,
+  SlackEvents,
+  SlackInteraction,
+  SlackShortcut,
+  SlackViewEvent,
+} from "./slack_events.ts";
+export type { StripeEvents, StripeSnapshotEvent, StripeThinEvent } from "./stripe_events.ts";
 
 // Types from other folders that appear in the exports above.
 export type { EventStore, StoreDefinition } from "../store/mod.ts";

@@ -9,7 +9,9 @@ import {
   messenger,
   type Platform,
   type RetryPolicy,
+  slack,
   standard,
+  stripe,
   telegram,
 } from "../../mod.ts";
 import { definePlatform } from "../../mod.ts";
@@ -93,10 +95,11 @@ testApp("each platform of an app has its own policy, and own events none", async
   assertEquals(await Promise.all(states), ["queued", "queued", "dead"]);
 });
 
-Deno.test("messengers have a policy of ten minutes, and the other platforms none", () => {
+Deno.test("messengers and Slack have a policy of ten minutes, and the other platforms none", () => {
   const policyOf = (platform: Platform) => platform.retry;
-  assertEquals([github(), standard({ name: "a" })].map(policyOf), [undefined, undefined]);
-  for (const retry of [telegram(), messenger()].map(policyOf)) {
+  const others = [github(), standard({ name: "a" }), stripe()];
+  assertEquals(others.map(policyOf), [undefined, undefined, undefined]);
+  for (const retry of [telegram(), messenger(), slack()].map(policyOf)) {
     const of = (policy: RetryPolicy, random: number) =>
       Array.from({ length: 9 }, (_, i) => retryDelay(policy, i + 1, random)!)
         .reduce((sum, ms) => sum + ms);

@@ -3,6 +3,7 @@ import type { CliWorld } from "../../cli/_world.ts";
 import { until } from "../../dev/harness/until.ts";
 import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { TEST_SECRETS } from "../../testing/mod.ts";
+import { createIntake, slack, stripe } from "../../webhook/mod.ts";
 import { forgeIntake, messengerIntake } from "../webhook/_intakes.ts";
 import { type Result, runHere } from "./_cli.ts";
 import { GITHUB_TOKEN } from "../catch_up/_fake_github.ts";
@@ -94,16 +95,19 @@ export interface IntakeApp extends AsyncDisposable {
 
 /** Starts an app. What `before` does with a request comes before the app gets it. */
 export async function startIntakeApp(
-  platform: "forge" | "messenger",
+  platform: "forge" | "messenger" | "slack" | "stripe",
   before: (count: number) => Promise<Response | undefined> | Response | undefined = () => undefined,
 ): Promise<IntakeApp> {
   const kv = await Deno.openKv(":memory:");
   const store = await openEventStore(kv);
   const app = createBaseApp({ name: platform, logger: false });
-  const intake = platform === "forge"
-    ? forgeIntake({ secrets: [signing, gitlab], tokens: [gitlabToken], store })
-    : messengerIntake({ secrets: [messenger], store });
-  app.route("/", intake);
+  const intakes = {
+    forge: () => forgeIntake({ secrets: [signing, gitlab], tokens: [gitlabToken], store }),
+    messenger: () => messengerIntake({ secrets: [messenger], store }),
+    slack: () => createIntake(slack({ secrets: [signing] }), { store }),
+    stripe: () => createIntake(stripe({ secrets: [gitlab] }), { store }),
+  };
+  app.route("/", intakes[platform]());
   const handle = bindEnv(app, { MESSENGER_ALLOWED_USERS: "42" });
   const seen: { headers: Headers; status: number }[] = [];
   const quiet = { port: 0, hostname: "127.0.0.1", onListen: () => {} };

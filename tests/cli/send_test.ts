@@ -3,6 +3,8 @@ import { readSendOptions } from "../../cli/_send_options.ts";
 import { freePort } from "../../dev/harness/free_port.ts";
 import { runDeno } from "../../dev/harness/run.ts";
 import { TEST_SECRETS } from "../../testing/mod.ts";
+import { SLACK_EXAMPLES } from "../../testing/slack_delivery.ts";
+import { STRIPE_EXAMPLES } from "../../testing/stripe_delivery.ts";
 import { withFolder } from "../_folder.ts";
 import { testWith } from "../_permissions.ts";
 import { type Result, runHere } from "./_cli.ts";
@@ -15,7 +17,7 @@ const { signing, gitlab, gitlabToken, messenger } = TEST_SECRETS;
 
 /** Runs a test with `send`, and an app of a platform that listens. */
 function testSend(
-  platform: "forge" | "messenger",
+  platform: "forge" | "messenger" | "slack" | "stripe",
   name: string,
   fn: (send: Send, app: IntakeApp) => Promise<void>,
 ) {
@@ -28,6 +30,8 @@ function testSend(
         FORGE_WEBHOOK_SECRET: args.includes("gitlab") ? gitlab : signing,
         FORGE_WEBHOOK_TOKEN: gitlabToken,
         MESSENGER_SECRET_TOKEN: messenger,
+        SLACK_SIGNING_SECRET: signing,
+        STRIPE_WEBHOOK_SECRET: gitlab,
       };
       const env = (name: string) => variables[name];
       return await runHere(["send", platform, ...args, "--url", app.url + path], { env });
@@ -246,6 +250,43 @@ testSend("messenger", "send messenger sends updates of several kinds", async (se
   assertEquals((await eventsOf(app)).length, 6);
 });
 
+for (
+  const [platform, examples] of [["slack", SLACK_EXAMPLES], ["stripe", STRIPE_EXAMPLES]] as const
+) {
+  testSend(
+    platform,
+    `send ${platform} sends each example, and writes its id`,
+    async (send, app) => {
+      for (const type of Object.keys(examples)) {
+        const { code, out } = await send(type, "--json");
+        assertEquals(code, 0);
+        const { id } = JSON.parse(out[0]!);
+        assertEquals((await app.store.get(`${platform}:${id}`))?.type, type);
+      }
+      assertEquals((await eventsOf(app)).length, Object.keys(examples).length);
+    },
+  );
+
+  testSend(platform, `send ${platform} --id sends the same delivery twice`, async (send, app) => {
+    const type = Object.keys(examples)[0]!;
+    for (let i = 0; i < 2; i++) assertEquals((await send(type, "--id", "id-1")).code, 0);
+    assertEquals((await app.store.get(`${platform}:id-1`))?.deliveryId, "id-1");
+    assertEquals((await eventsOf(app)).length, 1);
+  });
+
+  testSend(platform, `send ${platform} --bad sends what is refused`, async (send) => {
+    const type = Object.keys(examples)[0]!;
+    const codes: Readonly<Record<string, string>> = {
+      ...{ signature: "INVALID_SIG", missing: "MISSING_SIG", body: "INVALID_SIG" },
+      ...{ stale: "STALE_SIG", json: "INVALID_BODY" },
+    };
+    for (const [fault, wanted] of Object.entries(codes)) {
+      const { code, out } = await send(type, "--bad", fault, "--json");
+      assertEquals([code, JSON.parse(out[0]!).code], [0, wanted]);
+    }
+  });
+}
+
 const MISTAKES: readonly (readonly [string[], string])[] = [
   [[], "Name the platform"],
   [["gitbucket", "push"], "Name the platform"],
@@ -267,6 +308,11 @@ const MISTAKES: readonly (readonly [string[], string])[] = [
   [["messenger", "message", "--form"], "telegram does not send forms"],
   [["messenger", "message", "--user", "ada"], "--user must be a number"],
   [["messenger", "payment"], "send one of message"],
+  [["slack"], "Name the event: send slack app_mention"],
+  [["slack", "push"], "There is no example of push: give one with --file, or send one of app_"],
+  [["slack", "message", "--form"], "slack sends commands and interactions in forms by itself"],
+  [["stripe", "toString"], "send one of invoice.paid"],
+  [["stripe", "invoice.paid", "--form"], "stripe does not send forms"],
   [["forge", "push", "--repeat", "0"], "--repeat must be a number"],
   [["forge", "push", "--url", "ftp://x"], "--url (or PORT) must be the app's address"],
   [["forge", "push", "--url", "http://ada:luck@x"], "address, without user and password, such as"],

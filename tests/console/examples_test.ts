@@ -1,7 +1,10 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { ParameterError } from "../../console/_http.ts";
 import { type ExampleParts, ExampleSender, sendAnswers } from "../../console/_send_page.ts";
-import { github, telegram } from "../../mod.ts";
+import { defineApp, github, type Platform, slack, stripe, telegram } from "../../mod.ts";
+import { startTestBot, TEST_SECRETS } from "../../testing/mod.ts";
+import { SLACK_EXAMPLES } from "../../testing/slack_delivery.ts";
+import { STRIPE_EXAMPLES } from "../../testing/stripe_delivery.ts";
 import { openBoard, OPERATOR } from "./_board.ts";
 
 const PLATFORMS = [github(), telegram()];
@@ -30,6 +33,35 @@ Deno.test("an update that is sent has one number, its own or a new one", async (
   }
   assertEquals(JSON.parse(bodies[2]!), { update_id: 7, message: {} });
 });
+
+const SENT: readonly (readonly [Platform, Readonly<Record<string, object>>])[] = [
+  [slack(), SLACK_EXAMPLES],
+  [stripe(), STRIPE_EXAMPLES],
+];
+
+for (const [platform, examples] of SENT) {
+  Deno.test(`the examples of ${platform.name} are taken, by the id that is shown`, async () => {
+    await using test = await startTestBot(defineApp({ name: "my-bot", platform }));
+    const secrets = { SLACK_SIGNING_SECRET: "signing", STRIPE_WEBHOOK_SECRET: "gitlab" } as const;
+    const sender = new ExampleSender({
+      platforms: [platform],
+      variable: (name) => TEST_SECRETS[secrets[name as keyof typeof secrets]],
+      fetch: async (request) => {
+        const { method, headers } = request;
+        return await test.fetch("/webhook", { method, headers, body: await request.text() });
+      },
+    });
+    for (const [type, example] of Object.entries(examples)) {
+      const payload = JSON.stringify({ ...platform.name === "stripe" && { type }, ...example });
+      const { response, eventId } = await sender.send(platform.name, type, payload);
+      await response.body?.cancel();
+      assertEquals([response.status, (await test.store.get(eventId))?.type], [200, type]);
+    }
+    const { response } = await sender.send(platform.name, Object.keys(examples)[0]!, "{");
+    await response.body?.cancel();
+    assertEquals(response.status, 400);
+  });
+}
 
 Deno.test("only examples that there are can be sent", async () => {
   const { parts } = partsOf();

@@ -11,13 +11,15 @@ const DOCUMENT = "docs/configuration.md";
 const BY_HAND = "docs/composing.md";
 
 /** Platforms that read variables of a fixed name. */
-const PLATFORMS = [
+const PLATFORMS: readonly ((options?: object) => platforms.Platform)[] = [
   platforms.github,
   platforms.gitea,
   platforms.gitlab,
   platforms.forge,
   platforms.telegram,
   platforms.messenger,
+  platforms.slack,
+  platforms.stripe,
 ];
 
 /** Interfaces whose members each section's tables list, those that others extend among them. */

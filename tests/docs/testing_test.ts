@@ -7,12 +7,18 @@ const OPTIONS = {
   forgeDelivery: "ForgeDeliveryOptions",
   messengerUpdate: "MessengerUpdateOptions",
   standardDelivery: "StandardDeliveryOptions",
+  slackDelivery: "SlackDeliveryOptions",
+  stripeDelivery: "StripeDeliveryOptions",
 };
+
+/** Files that declare them. */
+const FILES = ["deliveries", "slack_delivery", "stripe_delivery"];
 
 /** Reads the names of the members of an interface. */
 async function optionsIn(name: string): Promise<string[]> {
+  const texts = await Promise.all(FILES.map((file) => read(`testing/${file}.ts`)));
   const [, body = ""] = new RegExp(`^export interface ${name} \\{\n([^]*?)^\\}`, "m")
-    .exec(await read("testing/deliveries.ts")) ?? [];
+    .exec(texts.join("\n")) ?? [];
   return [...body.matchAll(/^ {2}readonly (\w+)\?:/gm)].map(([, name]) => name!);
 }
 

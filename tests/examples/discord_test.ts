@@ -1,9 +1,11 @@
 /**
  * Discord publishes no signature. The key pair is that of RFC 8032, section 7.1, test 1, and the signature
- * over an interaction was made by OpenSSL 3.0.19; all others are made here, by Web Crypto.
+ * over an interaction was made by OpenSSL 3.0.19; all others are made here, by Web Crypto, and held against
+ * Discord's own library.
  */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
+import { verifyKey } from "discord-interactions";
 import { discord } from "../../examples/discord.ts";
 import { variablesIn } from "../../core/env.ts";
 import { defineApp, HttpError, VariableError } from "../../mod.ts";
@@ -190,4 +192,17 @@ Deno.test("discord() refuses what is changed, stale or unsigned, end to end", as
 Deno.test("discord() reads its deliveries by the body, whatever their content type", async () => {
   const env = { DISCORD_PUBLIC_KEY: PUBLIC_KEY };
   await checkContentTypes(discord(), (text) => requestOf({ ...command("deploy"), text }), { env });
+});
+
+Deno.test("discord() takes what Discord's library takes, and refuses what that refuses", async () => {
+  await using sut = await startBot();
+  for (const change of ["", " ", "{}"]) {
+    const sent = await requestOf(command("deploy", `1${change.length}`), { change });
+    const [signature, time] = ["X-Signature-Ed25519", "X-Signature-Timestamp"]
+      .map((name) => sent.headers.get(name)!) as [string, string];
+    const isTaken = await verifyKey(sent.body, signature, time, PUBLIC_KEY);
+    assertEquals(isTaken, change === "");
+    assertEquals((await sut.test.deliver(sent)).status, isTaken ? 200 : 401);
+  }
+  assertEquals(await verifyKey(BODY, SIGNATURE, TIME, PUBLIC_KEY), true);
 });

@@ -19,6 +19,7 @@ testWith(
         "npm:@grammyjs/types@^5.0.0",
         "npm:@octokit/openapi-webhooks-types@^12.2.0",
         "npm:@opentelemetry/api@^1.9.0",
+        "npm:@slack/types@^3.2.0",
         "npm:croner@^11.0.1",
         "npm:pg@^8.23.1",
       ]);

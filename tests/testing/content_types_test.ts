@@ -3,7 +3,9 @@ import {
   checkContentTypes,
   forgeDelivery,
   messengerUpdate,
+  slackDelivery,
   standardDelivery,
+  stripeDelivery,
   type TestDelivery,
 } from "../../testing/mod.ts";
 import {
@@ -15,7 +17,9 @@ import {
   HttpError,
   messenger,
   type Platform,
+  slack,
   standard,
+  stripe,
   telegram,
 } from "../../mod.ts";
 
@@ -41,6 +45,16 @@ const BUILT_IN: Readonly<Record<string, [Platform, (text: string) => TestDeliver
   forge: [forge(), (text) => forgeDelivery("issues", issues(text), { from: "forge" })],
   telegram: [telegram(), (text) => messengerUpdate(message(text))],
   messenger: [messenger(), (text) => messengerUpdate(message(text), { from: "messenger" })],
+  "slack, an event": [
+    slack(),
+    (text) => slackDelivery({ event: { type: "message", text } }),
+  ],
+  "slack, a command": [slack(), (text) => slackDelivery({ command: "/deploy", text })],
+  "slack, a click": [
+    slack(),
+    (text) => slackDelivery({ type: "block_actions", actions: [], message: { text } }),
+  ],
+  stripe: [stripe(), (text) => stripeDelivery({ type: "invoice.paid", text })],
   standard: [
     standard({ name: "shop" }),
     (text) => standardDelivery({ type: "a", text }, { platform: "shop" }),

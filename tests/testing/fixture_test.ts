@@ -1,12 +1,14 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { consoleMount } from "../../console/mod.ts";
-import { defineApp, github, gitlab, kv, standard, telegram } from "../../mod.ts";
+import { defineApp, github, gitlab, kv, slack, standard, stripe, telegram } from "../../mod.ts";
 import {
   fixtureDelivery,
   forgeDelivery,
   messengerUpdate,
+  slackDelivery,
   standardDelivery,
   startTestBot,
+  stripeDelivery,
   type TestBot,
   type TestDelivery,
 } from "../../testing/mod.ts";
@@ -26,6 +28,8 @@ function start(hidePayloads = false) {
   bot.from(gitlab({ path: "/lab" })).onAny(() => {});
   bot.from(telegram({ path: "/chat" })).onAny(() => {});
   bot.from(standard({ name: "shop", path: "/shop" })).onAny(() => {});
+  bot.from(slack({ path: "/slack" })).onAny(() => {});
+  bot.from(stripe({ path: "/stripe" })).onAny(() => {});
   return startTestBot(bot, { env: { CONSOLE_TOKEN: TOKEN } });
 }
 
@@ -53,6 +57,12 @@ const DELIVERIES: readonly TestDelivery[] = [
     `{"update_id":7, "message":{"message_id":1,"date":0,"chat":{"id":9},"text":"hi"}}`,
   ),
   standardDelivery(`{"type":"invoice.paid", "data":{}}`, { platform: "shop", id: "msg_1" }),
+  slackDelivery(
+    `{"type":"event_callback", "event_id":"Ev1","event":{"type":"message","text":"é"}}`,
+  ),
+  slackDelivery({ command: "/deploy", text: "ä & b=c\n{}", trigger_id: "1.2" }),
+  slackDelivery(`{"type":"shortcut", "callback_id":"help","trigger_id":"1.3"}`),
+  stripeDelivery(`{"id":"evt_1", "object":"event","type":"invoice.paid"}`),
 ];
 
 Deno.test("a fixture of the console is delivered again, byte for byte", async () => {
@@ -77,7 +87,8 @@ Deno.test("a fixture of the console is delivered again, byte for byte", async ()
     ]);
     assertEquals(after, before);
     const renamed = await other.deliver(fixtureDelivery(fixture, { id: "another" }));
-    assertEquals(renamed.event?.id === id, fixture.kind === "messenger");
+    const hasIdInPayload = ["messenger", "slack", "stripe"].includes(fixture.kind);
+    assertEquals(renamed.event?.id === id, hasIdInPayload);
   }
 });
 

@@ -110,6 +110,8 @@ Deno.test("events of Slack, of Stripe, and with a title say what they are about"
     [slack({ type: "channel_created", channel: { id: "C2" } }), "channel_created in C2"],
     [{ command: "/deploy", text: "my secret", channel_id: "C3" }, "/deploy in C3"],
     [{ type: "block_actions", actions: [{ action_id: "approve" }] }, "action approve"],
+    [{ type: "shortcut", team: { id: "T1" }, callback_id: "help" }, "help"],
+    [{ type: "view_submission", team: null, view: { callback_id: "order" } }, "order"],
     [stripe({ id: "in_1", amount_due: 4_200, currency: "eur" }), "in_1 42.00 EUR"],
     [stripe({ id: "pi_1", amount: 500, currency: "jpy" }), "pi_1 500 JPY"],
     [stripe({ id: "sub_1", status: "active" }), "sub_1 active"],
