@@ -16,7 +16,8 @@ export interface Alert {
    * - `dead`: events have died in the last hour, and some of the dead are there still.
    * - `refused`: at least three deliveries to a platform were refused because of their secret, and none was verified since.
    * - `problem`: a handler fails by an error that came up in the last hour: an event has died of it, or three attempts have
-   *   failed. It is over once no event waits or is dead because of it.
+   *   failed. It is over once no event waits or is dead because of it, and no attempt has failed by it for an hour. If it
+   *   comes back after that, it is new. Of more than 50 in an hour, the number of the others is told (`problems`).
    */
   readonly kind: "oldest_due" | "places_held" | "failure_rate" | "dead" | "refused" | "problem";
   /** Name of the thing, the same in the message of its end: `refused:github`. It may come again. */

@@ -13,7 +13,7 @@ import type {
   StoredEvent,
 } from "./event_record.ts";
 import type { FailingRule } from "./failing.ts";
-import type { AlertNote, ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
+import type { AlertNotes, ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
 import type { ProblemList, ProblemOptions } from "./_problems.ts";
 import type { ListedLimit } from "./limits.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
@@ -783,11 +783,11 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
   readonly scheduleNotes: ScheduleNotes;
 
   /**
-   * Note of what is wrong with the app, and of who has been told.
+   * Notes of what is wrong with the app, and of who has been told.
    *
    * @internal
    */
-  readonly alertNote: AlertNote;
+  readonly alertNotes: AlertNotes;
 
   /**
    * Records of the app's console, for the console alone.

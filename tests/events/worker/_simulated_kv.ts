@@ -147,7 +147,7 @@ async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
     // The note of a process that was killed, which the KV forgets after five minutes.
     "process",
     // Notes of problems are kept for days.
-    ...["problem", "problemHour", "problemLast"],
+    ...["problem", "problemNew", "problemHour", "problemLast"],
     ...isEmpty ? ["keptBytes"] : [],
   ];
   return (await keysOf(kv)).filter(([, part]) => !own.includes(part));
