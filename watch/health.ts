@@ -7,8 +7,11 @@
 import { duration } from "../core/duration.ts";
 import type { EventRecord, EventStore } from "../events/store/mod.ts";
 import type { RecentProblem } from "../events/store/own_cells.ts";
-import type { AttemptNumbers, RecentActivity } from "./activity.ts";
+import { REFUSED, SECRET_CODES } from "./_refused.ts";
+import type { AttemptNumbers, RecentActivity } from "./_sums.ts";
 import type { Alert } from "./alert.ts";
+
+export { SECRET_CODES } from "./_refused.ts";
 
 /** Time for which an event may be due, as in the rule for Prometheus. */
 const DUE_MS = 60_000;
@@ -18,19 +21,6 @@ const [HELD_MS, IDLE_HELD_MS] = [60_000, 300_000] as const;
 
 /** Number and share of failed attempts from which on something is wrong. */
 const [FAILED, FAILED_SHARE] = [5, 0.2] as const;
-
-/** Number of refused deliveries without a verified one from which on something is wrong. */
-const REFUSED = 3;
-
-/**
- * Error codes of deliveries whose sender has another secret, or another clock, and what they mean. Deliveries without any
- * signature are not among them: whoever finds the address sends those.
- */
-export const SECRET_CODES: Readonly<Record<string, string>> = {
-  INVALID_SIG: "the signature does not match",
-  INVALID_TOKEN: "the token does not match",
-  STALE_SIG: "the signature is too old, or ahead of time",
-};
 
 /** Number of failed attempts from which on an error is not met once only. */
 const REPEATED = 3;

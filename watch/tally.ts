@@ -134,6 +134,9 @@ export class Tally {
   }
 }
 
+/** Times with what was counted from each on. */
+export type Tallies = readonly (readonly [at: number, Tally])[];
+
 /** Adds up the numbers of types. */
 export function totalOf(types: Rows): TypeNumbers {
   const total = NUMBERS.map(() => 0);

@@ -67,6 +67,19 @@ for (const hasConsole of [true, false]) {
   });
 }
 
+Deno.test("whoever sends wrong signatures beside verified deliveries makes no alert", async () => {
+  const { bot, words, env } = alerting(false);
+  bot.on("push", () => {});
+  await using test = await startTestBot(bot, { env });
+  for (let i = 0; i < 6; i++) {
+    await test.deliver(forgeDelivery("push", {}));
+    await test.advance(MINUTE);
+    await sendForged(test, 50);
+    await test.advance(3 * MINUTE);
+  }
+  assertEquals(words(), []);
+});
+
 Deno.test("an API that is down is told once, with what has died, and its end", async () => {
   const { bot, words, told, env } = alerting();
   let isDown = true;
