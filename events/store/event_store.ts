@@ -472,8 +472,8 @@ export interface EventOperations {
 
   /**
    * Lists the processes that handle the store's events, with the version of each and the events that it has
-   * handlers for. A process notes itself when it starts and once a minute. One that was killed is listed for
-   * five more minutes.
+   * handlers for. A process notes itself when it starts, once a minute while it handles events, and up to every 15 minutes
+   * while it does not. One that was killed is listed for five more minutes, or for up to 33 if it was idle.
    *
    * @returns The processes. Of a note that another version wrote, or that is damaged, only the id.
    */
