@@ -1,5 +1,6 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
+import type { EventStore } from "../events/store/mod.ts";
 import type {
   ConsoleRecordKey,
   ConsoleRecords,
@@ -25,8 +26,8 @@ const MAX_DELAY_MS = 2_000;
 /** Most records of a commit, which holds 819,200 bytes: a record takes 20 KB at most. */
 const WRITTEN_AT_ONCE = 20;
 
-/** Time after which a worker without a record counts as gone. */
-const WORKER_MS = 130_000;
+/** Time by which the note of a worker may be late until it counts as gone, and from one to the next by default. */
+const [LATE_MS, NOTED_MS] = [70_000, MINUTE_MS] as const;
 
 /** Time for which what was read is shown again: an instance that is alone hardly reads. */
 const READ_MS = 10_000;
@@ -47,10 +48,9 @@ const MAX_RECORDS = 20_000;
  * Counts what happens in this process, keeps it, and adds it up with what the others have counted.
  *
  * Each process has a record for each minute, written once when the minute is over, and one for each quarter
- * of an hour, written anew with each of these: so an hour takes 60 records of a process and a day 96. What
- * belongs to the current minute is in memory. When a worker starts, the record of that minute is written at
- * once, so that others know of it. Nothing is read before somebody looks, and what does not change
- * any more is read once.
+ * of an hour, written anew with each of these: so an hour takes 60 records of a process and a day 96, and one without
+ * anything to count none. What belongs to the current minute is in memory. Nothing is read before somebody looks, and what
+ * does not change any more is read once.
  */
 export class ActivityCounter {
   readonly telemetry: Telemetry;
@@ -61,6 +61,7 @@ export class ActivityCounter {
   readonly #id = crypto.randomUUID().slice(0, 8);
   readonly #delayMs = Math.random() * MAX_DELAY_MS;
   readonly #records: ConsoleRecords;
+  readonly #processes: EventStore["processes"];
   readonly #log: LogSink;
   /** Counts by minute since the epoch, in the order in which they began. */
   readonly #minutes = new Map<number, Tally>();
@@ -70,15 +71,22 @@ export class ActivityCounter {
   #minute = NaN;
   #tally = new Tally();
   #workers = 0;
-  #hadWorker = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #writing = Promise.resolve();
   /** Place of the record of what was refused. */
   #refusedAt: ConsoleRecordKey | undefined;
   readonly #sharing: Sharing;
 
-  constructor(records: ConsoleRecords, log: LogSink) {
+  /**
+   * Creates a counter.
+   *
+   * @param store The store of the app.
+   * @param log The log for what cannot be written or read.
+   */
+  constructor(store: Pick<EventStore, "consoleRecords" | "processes">, log: LogSink) {
+    const records = store.consoleRecords;
     this.#records = records;
+    this.#processes = () => store.processes();
     this.#log = log;
     this.#sharing = new Sharing(records, () => this.#writeNext(spanOf(Date.now())));
     this.telemetry = this.#counting();
@@ -99,9 +107,8 @@ export class ActivityCounter {
     clearTimeout(this.#timer);
     await this.#sharing.stop();
     await this.#writing;
-    const isKnown = this.#hadWorker || this.#unwritten.size > 0;
     this.#workers = 0;
-    if (isKnown) await this.#write(spanOf(Date.now()), true);
+    await this.#write(Infinity);
   }
 
   /**
@@ -173,8 +180,6 @@ export class ActivityCounter {
       }),
       watchOldestDue: () => {
         this.#workers++;
-        this.#hadWorker = true;
-        this.#writeNext(spanOf(Date.now()));
         let isWatched = true;
         return () => {
           if (isWatched) this.#workers--;
@@ -208,11 +213,10 @@ export class ActivityCounter {
     this.#writing = this.#writing.then(() => this.#write(last));
   }
 
-  /** Writes the counts up to a minute, and that a worker runs. */
-  async #write(last: number, isEnd = false): Promise<void> {
-    const minutes = new Set([...this.#unwritten].filter((minute) => isEnd || minute <= last));
+  /** Writes the counts up to a minute. */
+  async #write(last: number): Promise<void> {
+    const minutes = new Set([...this.#unwritten].filter((minute) => minute <= last));
     const quarters = new Set([...minutes].map(quarterOf));
-    if (this.#workers > 0 || isEnd) minutes.add(last);
     const records = [
       ...[...minutes].map((minute) => this.#record("hour", minute)),
       ...[...quarters].map((quarter) => this.#record("day", quarter)),
@@ -222,7 +226,7 @@ export class ActivityCounter {
       for (let i = 0; i < records.length; i += WRITTEN_AT_ONCE) {
         await this.#records.write(records.slice(i, i + WRITTEN_AT_ONCE));
       }
-      await this.#writeRefused(last);
+      await this.#writeRefused(Math.min(last, spanOf(Date.now())));
     } catch (error) {
       for (const minute of minutes) if (this.#minutes.has(minute)) this.#unwritten.add(minute);
       writeLog(this.#log, "warn", "console counts not written", { error });
@@ -243,10 +247,7 @@ export class ActivityCounter {
   /** Makes the record of what this process has counted in a span. */
   #record(period: Period, number: number): NewConsoleRecord {
     const { kind, forMs, slotMs } = CHARTS[period];
-    const value = recordOf(
-      sumOf(this.#own(slotMs).get(number) ?? [], MAX_TYPES),
-      this.#workers > 0,
-    );
+    const value = recordOf(sumOf(this.#own(slotMs).get(number) ?? [], MAX_TYPES));
     return { kind, number, id: this.#id, value, forMs };
   }
 
@@ -284,16 +285,15 @@ export class ActivityCounter {
     }
   }
 
-  /** Counts the other instances whose latest record says that a worker runs. */
+  /** Counts the workers of other instances, by the notes of all: a worker of this one has one as well. */
   async #countWorkers(now: number): Promise<number> {
-    const running = new Map<string, boolean>();
-    const minute = spanOf(now);
-    for await (const { id, value } of this.#between("minute", minute - 3, minute + 1 + AHEAD)) {
-      if (id === this.#id || !isTallyRecord(value)) continue;
+    const notes = (await this.#processes()).filter((note) => {
+      if ("isUnreadable" in note) return false;
+      const { seenAt, everyMs = NOTED_MS } = note;
       // A clock that is a little ahead makes no difference.
-      running.set(id, value.worker && Math.abs(now - value.at) < WORKER_MS);
-    }
-    return [...running.values()].filter((isRunning) => isRunning).length;
+      return Math.abs(now - seenAt) < everyMs + LATE_MS;
+    });
+    return Math.max(0, notes.length - this.#workers);
   }
 
   async *#between(kind: "minute" | "quarter", from: number, before: number) {
