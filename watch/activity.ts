@@ -1,17 +1,14 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import type { EventStore } from "../events/store/mod.ts";
-import type {
-  ConsoleRecordKey,
-  ConsoleRecords,
-  NewConsoleRecord,
-} from "../events/store/own_cells.ts";
+import type { ConsoleRecords, NewConsoleRecord } from "../events/store/own_cells.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { Chart, CHARTS, MINUTE_MS, type Period, quarterOf, RECENT, spanOf } from "./_chart.ts";
 import { countAttempt, countDelivery, countStep } from "./_counting.ts";
+import { RefusalRecords } from "./_refusal_records.ts";
 import { SHARED_MS, Sharing } from "./_sharing.ts";
 import { type Activity, activityOf, type RecentActivity, recentOf } from "./_sums.ts";
-import { isRefusalList, merged, type NotedRefusals, RefusalNotes } from "./refusals.ts";
+import type { NotedRefusals } from "./refusals.ts";
 import { isTallyRecord, MAX_TYPES, recordOf, sumOf, type Tallies, Tally } from "./tally.ts";
 
 export { type Period, PERIODS } from "./_chart.ts";
@@ -38,9 +35,6 @@ const MAX_WAIT_MS = 50;
 /** Spans by which the clock of another instance may be ahead. */
 const AHEAD = 2;
 
-/** Most records of refused deliveries that are read: each instance that has refused one writes one in a minute. */
-const MAX_REFUSED = 100;
-
 /** Most records that one reading takes. */
 const MAX_RECORDS = 20_000;
 
@@ -54,8 +48,6 @@ const MAX_RECORDS = 20_000;
  */
 export class ActivityCounter {
   readonly telemetry: Telemetry;
-  /** Notes of the deliveries that this process has refused. */
-  readonly refusals = new RefusalNotes();
   /** Called whenever something is counted. */
   onCount: () => void = () => {};
   readonly #id = crypto.randomUUID().slice(0, 8);
@@ -73,8 +65,7 @@ export class ActivityCounter {
   #workers = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #writing = Promise.resolve();
-  /** Place of the record of what was refused. */
-  #refusedAt: ConsoleRecordKey | undefined;
+  readonly #refusals: RefusalRecords;
   readonly #sharing: Sharing;
 
   /**
@@ -88,6 +79,7 @@ export class ActivityCounter {
     this.#records = records;
     this.#processes = () => store.processes();
     this.#log = log;
+    this.#refusals = new RefusalRecords(records, this.#id, CHARTS.day.forMs);
     this.#sharing = new Sharing(records, () => this.#writeNext(spanOf(Date.now())));
     this.telemetry = this.#counting();
   }
@@ -140,14 +132,8 @@ export class ActivityCounter {
   }
 
   /** Lists the refused deliveries of all instances, those of the last one first. What others have noted is read. */
-  async refused(): Promise<NotedRefusals[]> {
-    const others = new Map<string, readonly NotedRefusals[]>();
-    for await (const { id, value } of this.#records.last("refused", MAX_REFUSED)) {
-      // The latest record of an instance has all that it has noted.
-      const isKnown = id === this.#id || others.has(id);
-      if (!isKnown && isRefusalList(value)) others.set(id, value);
-    }
-    return merged([this.refusals.list(), ...others.values()]);
+  refused(): Promise<NotedRefusals[]> {
+    return this.#refusals.list();
   }
 
   /** Reads what the others have counted, unless that was done a short time ago. */
@@ -170,7 +156,7 @@ export class ActivityCounter {
       storing: (_, store) => store(undefined),
       countDelivery: (delivery) => {
         countDelivery(count(), delivery);
-        if (delivery.outcome === "rejected") this.refusals.note(delivery);
+        if (delivery.outcome === "rejected") this.#refusals.note(delivery);
       },
       countStep: (step) => countStep(count, step),
       attempt: (event) => ({
@@ -226,22 +212,11 @@ export class ActivityCounter {
       for (let i = 0; i < records.length; i += WRITTEN_AT_ONCE) {
         await this.#records.write(records.slice(i, i + WRITTEN_AT_ONCE));
       }
-      await this.#writeRefused(Math.min(last, spanOf(Date.now())));
+      await this.#refusals.write(Math.min(last, spanOf(Date.now())));
     } catch (error) {
       for (const minute of minutes) if (this.#minutes.has(minute)) this.#unwritten.add(minute);
       writeLog(this.#log, "warn", "console counts not written", { error });
     }
-  }
-
-  /** Writes what this process has refused, if there is anything new. The record before is not needed any more. */
-  async #writeRefused(minute: number): Promise<void> {
-    const value = this.refusals.take();
-    if (!value) return;
-    const before = this.#refusedAt;
-    const key = { kind: "refused", number: minute, id: this.#id } as const;
-    await this.#records.write([{ ...key, value, forMs: CHARTS.day.forMs }]);
-    this.#refusedAt = key;
-    if (before && before.number !== minute) await this.#records.delete(before);
   }
 
   /** Makes the record of what this process has counted in a span. */

@@ -300,3 +300,20 @@ testStoreOnce("clocks that differ tell nobody twice", async ({ store }) => {
   await ahead.look();
   assertEquals(told, ["slow"]);
 });
+
+testStoreOnce("a clock that is ahead ends nothing early", async ({ store }) => {
+  using clock = new WallClock();
+  const sut = new Alarms(store);
+  const [right, ahead] = [sut.start(), sut.start()];
+  sut.due(120_000);
+  for (const each of [right, ahead]) await each.look();
+  sut.due(undefined);
+  await right.look();
+  clock.advance(600_000);
+  await ahead.look();
+  clock.advance(-600_000);
+  assertEquals(sut.words, ["oldest_due begun"]);
+  clock.advance(95_000);
+  await right.look();
+  assertEquals(sut.words, ["oldest_due begun", "oldest_due ended"]);
+});

@@ -144,7 +144,7 @@ async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
     "state",
     "keptCounted",
     "checked",
-    // The note of a process that was killed, which the KV forgets after five minutes.
+    // The note of a process that was killed, which the KV forgets after a while.
     "process",
     // Notes of problems are kept for days.
     ...["problem", "problemNew", "problemHour", "problemLast"],
