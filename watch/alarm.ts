@@ -1,14 +1,14 @@
 /**
  * Alarm of an app: it tells `onAlert` what is wrong, once, and that it is over. The instances of an app look by
- * themselves, and agree by a note in the store which of them tells.
+ * themselves, and agree by notes in the store which of them tells.
  *
  * @module
  */
 import { type LogSink, writeLog } from "../core/mod.ts";
-import { isCount, isOneOf, isText, isTime, listOf, orNone, shape } from "../core/shape.ts";
+import { isCount, isOneOf, isText, isTime, orNone, shape } from "../core/shape.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import type { EventStore } from "../events/store/mod.ts";
-import type { AlertNote } from "../events/store/own_cells.ts";
+import type { AlertNotes } from "../events/store/own_cells.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
 import type { Alert } from "./alert.ts";
 import { type Health, type Wrong, wrongIn } from "./health.ts";
@@ -23,8 +23,14 @@ const LOOK_MS = 15_000;
  */
 const OVER_MS = 90_000;
 
-/** Longest time for telling, and the time after which another instance tells it instead. */
+/** Longest time for telling, and the time for which an instance sees another one tell until it does so instead. */
 const [TELL_MS, TAKEN_OVER_MS] = [30_000, 60_000] as const;
+
+/**
+ * Time after which a telling has failed, whatever an instance has seen itself: none may live for a minute. The clocks of two
+ * instances differ by less.
+ */
+const ABANDONED_MS = 3_600_000;
 
 /** Longest time from one try to the next. */
 const MAX_PAUSE_MS = 900_000;
@@ -32,58 +38,81 @@ const MAX_PAUSE_MS = 900_000;
 /** Kinds of things that may be wrong. */
 const KINDS = ["oldest_due", "places_held", "failure_rate", "dead", "refused", "problem"] as const;
 
-/** Most things that are noted: more are told once others are over. */
-const MAX_NOTED = 50;
+/** Most problems that are told by themselves in an hour: of those beyond only the number is told. */
+const MAX_PROBLEMS = 50;
+
+/** Time for which a problem counts among these, in milliseconds. */
+const HOUR_MS = 3_600_000;
+
+/** Key of those beyond, and the beginning of the keys of the others. */
+const [MORE_PROBLEMS, PROBLEM] = ["problems", "problem:"] as const;
 
 /** Something that is wrong, or was until a short time ago. */
-interface Noted extends Omit<Wrong, "isOld"> {
+interface Noted extends Omit<Wrong, "isOld" | "key"> {
+  readonly v: 1;
   /** State: its beginning is to be told, it was told, or its end is to be told. */
   readonly state: "begins" | "begun" | "ends";
-  /** Time until which an instance tells it; undefined if it is told. */
-  readonly until?: number | undefined;
-  /** Number of tries that have failed. */
+  /** Time at which an instance has begun to tell it, by its clock; undefined if none does. */
+  readonly toldAt?: number | undefined;
+  /** Number of tries that have failed, and the time of the next one. */
   readonly tries: number;
+  readonly retryAt?: number | undefined;
   /** Time since which no instance has seen it any more; undefined while one does. */
   readonly clearSince?: number | undefined;
   /** Time at which it was over. */
   readonly endedAt?: number | undefined;
 }
 
-const isNote = shape<{ readonly v: 1; readonly alerts: readonly Noted[] }>({
+const isNoted = shape<Noted>({
   v: (value) => value === 1,
-  alerts: listOf(
-    shape<Noted>({
-      kind: isOneOf(KINDS),
-      key: isText,
-      text: isText,
-      since: isTime,
-      state: isOneOf(["begins", "begun", "ends"]),
-      until: orNone(isTime),
-      tries: isCount,
-      clearSince: orNone(isTime),
-      endedAt: orNone(isTime),
-    }),
-    MAX_NOTED,
-  ),
+  kind: isOneOf(KINDS),
+  text: isText,
+  since: isTime,
+  state: isOneOf(["begins", "begun", "ends"]),
+  toldAt: orNone(isTime),
+  tries: isCount,
+  retryAt: orNone(isTime),
+  clearSince: orNone(isTime),
+  endedAt: orNone(isTime),
 });
+
+/** Note as it was read or written. */
+interface KnownNote {
+  readonly key: string;
+  /** The value; undefined if another version has written it: then it is left alone. */
+  readonly noted: Noted | undefined;
+  readonly version: string | null;
+  /** Time for which this instance has seen this version, in milliseconds. */
+  readonly seenMs: number;
+  /** True if it was there when this instance looked for the first time. */
+  readonly isOld: boolean;
+}
 
 /** Parts of an alarm. */
 export interface AlarmParts {
   /** Name of the app. */
   readonly app: string;
-  /** Note of the store. */
-  readonly note: AlertNote;
-  /** Reads what may be wrong: the problems, if anybody was told of one. */
-  readonly read: (withProblems: boolean) => Promise<Health>;
+  /** Notes of the store. */
+  readonly notes: AlertNotes;
+  /** Reads what may be wrong, with the problems of some ids that are not over. */
+  readonly read: (problems: readonly string[]) => Promise<Health>;
   /** Tells somebody. */
   readonly tell: (alert: Alert, signal: AbortSignal) => unknown;
   readonly log: LogSink;
 }
 
-/** Alarm of an app. */
+/**
+ * Alarm of an app.
+ *
+ * Each thing has a note. A change of it checks its version, so that one instance makes it, and the one that has noted that
+ * it tells something does so. It may die meanwhile. The clocks of instances differ, so another one waits until it has seen
+ * the same version for a minute.
+ */
 export class Alarm {
   readonly #parts: AlarmParts;
   readonly #ending = new AbortController();
+  /** Versions of the notes, and when this instance has seen each first; undefined before the first look. */
+  #seen: Map<string, Readonly<Pick<KnownNote, "version" | "isOld"> & { at: number }>> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #looking: Promise<void> | undefined;
 
@@ -116,113 +145,163 @@ export class Alarm {
     const { signal } = this.#ending;
     if (signal.aborted) return;
     try {
-      const note = await this.#parts.note.read();
-      const noted = isNote(note.value) ? note.value.alerts : [];
-      const health = await this.#parts.read(noted.some(({ kind }) => kind === "problem"));
+      const known = await this.#read();
+      const told = known.flatMap(({ key }) =>
+        key.startsWith(PROBLEM) ? key.slice(PROBLEM.length) : []
+      );
+      const health = await this.#parts.read(told);
       const now = Date.now();
-      const { alerts, own } = this.#planned(noted, wrongIn(health), now);
-      const isSame = alerts.length === noted.length && alerts.every((each, i) => each === noted[i]);
-      if (isSame) return;
-      // Another instance was quicker, or another version has the note: it is looked at again later.
-      if (note.value === undefined || !await this.#write(alerts, note.version)) return;
-      for (const each of own) {
-        // What is left waits for a later look: by the end of its telling another instance would tell it as well.
-        if (signal.aborted || Date.now() + TELL_MS > each.until!) return;
-        await this.#tell(each);
+      const wrong = withoutFlood(wrongIn(health), known, now);
+      const notes = [...await this.#noteAll(known, wrong, now), ...freshIn(wrong, known)];
+      for (const note of notes.filter((each) => isDue(each, now))) {
+        // What is left waits for a later look, which knows whether it is wrong still.
+        if (signal.aborted || Date.now() - now > TELL_MS) return;
+        await this.#tell(note);
       }
     } catch (error) {
       if (!signal.aborted) writeLog(this.#parts.log, "warn", "alarm not looked at", { error });
     }
   }
 
-  /** Finds what is to be noted, and which of it this instance is to tell. */
-  #planned(
-    noted: readonly Noted[],
+  /** Reads the notes. */
+  async #read(): Promise<KnownNote[]> {
+    const isOld = this.#seen === undefined;
+    const before = this.#seen ?? new Map();
+    this.#seen = new Map();
+    const known: KnownNote[] = [];
+    for await (const { key, value, version } of this.#parts.notes.list()) {
+      const same = before.get(key);
+      const seen = same?.version === version ? same : { version, isOld, at: Date.now() };
+      this.#seen.set(key, seen);
+      known.push({
+        ...{ key, version, noted: isNoted(value) ? value : undefined },
+        ...{ seenMs: Date.now() - seen.at, isOld: seen.isOld },
+      });
+    }
+    return known;
+  }
+
+  /** Notes what has changed of what is noted, each thing by itself: another instance may be quicker. */
+  async #noteAll(
+    known: readonly KnownNote[],
     wrong: readonly Wrong[],
     now: number,
-  ): { readonly alerts: readonly Noted[]; readonly own: readonly Noted[] } {
+  ): Promise<KnownNote[]> {
     const isWrong = new Set(wrong.map(({ key }) => key));
-    const known = new Set(noted.map(({ key }) => key));
-    const fresh = wrong.filter(({ key, isOld }) => !known.has(key) && !isOld)
-      .slice(0, MAX_NOTED - noted.length)
-      .map((each): Noted => ({ ...each, state: "begins", tries: 0 }));
-    const all = [
-      ...noted.flatMap((each) => this.#next(each, isWrong.has(each.key), now)),
-      ...fresh,
-    ];
-    const isOwn = ({ state, until = -Infinity }: Noted) => state !== "begun" && until <= now;
-    const alerts = all.map((each) => isOwn(each) ? { ...each, until: now + TAKEN_OVER_MS } : each);
-    return { alerts, own: alerts.filter((_, i) => isOwn(all[i]!)) };
-  }
-
-  /** Makes the next state of something that is noted; none if nobody has to hear of it any more. */
-  #next(noted: Noted, isWrong: boolean, now: number): readonly Noted[] {
-    const { state, until = -Infinity, clearSince } = noted;
-    if (isWrong) {
-      // Nobody has heard of its end yet.
-      const isBack = state === "ends" && until <= now;
-      if (isBack) return [{ ...noted, state: "begun", until: undefined, endedAt: undefined }];
-      return [clearSince === undefined ? noted : { ...noted, clearSince: undefined }];
+    const notes: KnownNote[] = [];
+    for (const note of known) {
+      const next = nextOf(note, isWrong.has(note.key), now);
+      const after = next === note.noted ? note : await this.#write(note, next ?? null);
+      if (after) notes.push(after);
     }
-    if (state === "ends") return [noted];
-    if (state === "begins") return until <= now ? [] : [noted];
-    if (clearSince === undefined) return [{ ...noted, clearSince: now }];
-    if (now - clearSince < OVER_MS) return [noted];
-    const end = { until: undefined, tries: 0, clearSince: undefined, endedAt: clearSince };
-    return [{ ...noted, state: "ends", ...end }];
+    return notes;
   }
 
-  /** Tells something, and notes that. */
-  async #tell(noted: Noted): Promise<void> {
+  /** Tells something, unless another instance does, and notes that. */
+  async #tell(due: KnownNote): Promise<void> {
     const { app, tell, log } = this.#parts;
-    const { kind, key, text, since, endedAt } = noted;
-    const state = noted.state === "ends" ? "ended" : "begun";
-    const alert: Alert = {
-      app,
-      kind,
-      key,
-      state,
-      text,
-      since,
-      ...(state === "ended" && { endedAt }),
-    };
+    const { key, noted } = due;
+    const { kind, text, since, endedAt } = noted!;
+    const own = await this.#write(due, { ...noted!, toldAt: Date.now() });
+    if (!own) return;
+    const state = noted!.state === "ends" ? "ended" : "begun";
+    const about = { app, kind, key, state, text, since } as const;
+    const alert: Alert = { ...about, ...(state === "ended" && { endedAt }) };
+    const after: Noted = { ...noted!, toldAt: undefined, retryAt: undefined };
     const giveUp = new AbortController();
     try {
       const signal = AbortSignal.any([this.#ending.signal, giveUp.signal]);
       const telling = Promise.resolve().then(() => tell(alert, signal));
       await withDeadline(telling, TELL_MS, this.#ending.signal);
-      await this.#note(
-        key,
-        (now) => state === "ended" ? [] : [{ ...now, state: "begun", until: undefined, tries: 0 }],
-      );
     } catch (error) {
       giveUp.abort();
       // Another instance tells it.
-      if (this.#ending.signal.aborted) {
-        return await this.#note(key, (now) => [{ ...now, until: 0 }]);
-      }
-      const tries = noted.tries + 1;
+      if (this.#ending.signal.aborted) return void await this.#write(own, after);
+      const tries = noted!.tries + 1;
       const retryInMs = Math.min(MAX_PAUSE_MS, LOOK_MS * 2 ** (tries - 1));
       writeLog(log, "error", "alert not told, to be tried again", { key, state, error, retryInMs });
-      const until = Date.now() + retryInMs;
-      await this.#note(key, (now) => [{ ...now, tries, until }]);
+      return void await this.#write(own, { ...after, tries, retryAt: Date.now() + retryInMs });
     }
+    await this.#write(own, state === "ended" ? null : { ...after, state: "begun", tries: 0 });
   }
 
-  /** Changes the note of one thing. Other instances may change those of others meanwhile. */
-  async #note(key: string, change: (noted: Noted) => readonly Noted[]): Promise<void> {
-    for (let tries = 0; tries < 10; tries++) {
-      const { value, version } = await this.#parts.note.read();
-      if (!isNote(value)) return;
-      const alerts = value.alerts.flatMap((each) => each.key === key ? change(each) : [each]);
-      if (await this.#write(alerts, version)) return;
-    }
+  /** Writes a note. Returns it as it is then; undefined if it is deleted, or another instance has changed it. */
+  async #write(
+    { key, version }: Pick<KnownNote, "key" | "version">,
+    noted: Noted | null,
+  ): Promise<KnownNote | undefined> {
+    const after = await this.#parts.notes.write(key, noted, version);
+    if (after === null || noted === null) return undefined;
+    this.#seen?.set(key, { version: after, isOld: false, at: Date.now() });
+    return { key, noted, version: after, seenMs: 0, isOld: false };
   }
+}
 
-  async #write(alerts: readonly Noted[], version: string | null): Promise<boolean> {
-    const value = alerts.length === 0 ? null : { v: 1, alerts };
-    return await this.#parts.note.write(value, version) !== null;
+/** Checks whether an instance tells something, and may live. */
+function isBeingTold({ noted, seenMs }: KnownNote, now: number): boolean {
+  const { toldAt } = noted!;
+  return toldAt !== undefined && seenMs < TAKEN_OVER_MS && now - toldAt < ABANDONED_MS;
+}
+
+/** Finds what is new and not noted: that is done by the write that begins to tell it. */
+function freshIn(wrong: readonly Wrong[], known: readonly KnownNote[]): KnownNote[] {
+  const isKnown = new Set(known.map(({ key }) => key));
+  return wrong.filter(({ key, isOld }) => !isOld && !isKnown.has(key))
+    .map(({ isOld: _, key, ...each }) => {
+      const noted: Noted = { v: 1, ...each, state: "begins", tries: 0 };
+      return { key, noted, version: null, seenMs: 0, isOld: false };
+    });
+}
+
+/** Checks whether something is to be told now. */
+function isDue(note: KnownNote, now: number): boolean {
+  if (!note.noted || note.noted.state === "begun" || isBeingTold(note, now)) return false;
+  return (note.noted.retryAt ?? now) <= now;
+}
+
+/** Makes the next state of something that is noted; undefined if nobody has to hear of it any more. */
+function nextOf(note: KnownNote, isWrong: boolean, now: number): Noted | undefined {
+  const { noted } = note;
+  if (!noted) return undefined;
+  const { state, clearSince } = noted;
+  if (isWrong) {
+    // Nobody has heard of its end yet.
+    const isBack = state === "ends" && !isBeingTold(note, now);
+    if (isBack) return { ...begun(noted), endedAt: undefined };
+    return clearSince === undefined ? noted : { ...noted, clearSince: undefined };
   }
+  if (state === "ends") return noted;
+  if (state === "begins") return isBeingTold(note, now) ? noted : undefined;
+  if (clearSince === undefined) return { ...noted, clearSince: now };
+  // By its own clock, unless it was clear before this instance has begun to look.
+  const clearMs = note.isOld ? now - clearSince : note.seenMs;
+  if (clearMs < OVER_MS) return noted;
+  return { ...begun(noted), state: "ends", endedAt: clearSince };
+}
+
+function begun(noted: Noted): Noted {
+  const untold = { toldAt: undefined, retryAt: undefined, tries: 0, clearSince: undefined };
+  return { ...noted, ...untold, state: "begun" };
+}
+
+/** Puts new problems together if they are too many: nobody reads a thousand messages. */
+function withoutFlood(
+  wrong: readonly Wrong[],
+  known: readonly KnownNote[],
+  now: number,
+): readonly Wrong[] {
+  const isFresh = new Set(freshIn(wrong, known).map(({ key }) => key));
+  const fresh = wrong.filter(({ key }) => key.startsWith(PROBLEM) && isFresh.has(key))
+    .sort((a, b) => a.since - b.since);
+  const recent = known.filter(({ key, noted }) =>
+    key.startsWith(PROBLEM) && noted && now - noted.since < HOUR_MS
+  );
+  const beyond = new Set(fresh.slice(Math.max(0, MAX_PROBLEMS - recent.length)));
+  if (beyond.size === 0) return wrong;
+  const [{ since }] = [...beyond] as [Wrong];
+  const text = `${beyond.size} more errors are new`;
+  const more: Wrong = { kind: "problem", key: MORE_PROBLEMS, since, text };
+  return [...wrong.filter((each) => !beyond.has(each)), more];
 }
 
 /** Alarm that is open, with what it counts. */
@@ -253,8 +332,8 @@ export function openAlarm(
   tell: AlarmParts["tell"],
 ): OpenedAlarm {
   const { watch } = Watch.of(store, log);
-  const read = (withProblems: boolean) => watch.health.read(withProblems);
-  const alarm = new Alarm({ app, note: store.alertNote, read, tell, log });
+  const read = (problems: readonly string[]) => watch.health.read(problems);
+  const alarm = new Alarm({ app, notes: store.alertNotes, read, tell, log });
   return {
     look: () => alarm.look(),
     start: () => alarm.start(),

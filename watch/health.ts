@@ -5,9 +5,13 @@
  * @module
  */
 import { duration } from "../core/duration.ts";
-import type { EventRecord, EventStore, Problem } from "../events/store/mod.ts";
-import type { AttemptNumbers, RecentActivity } from "./activity.ts";
+import type { EventRecord, EventStore } from "../events/store/mod.ts";
+import type { RecentProblem } from "../events/store/own_cells.ts";
+import { REFUSED, SECRET_CODES } from "./_refused.ts";
+import type { AttemptNumbers, RecentActivity } from "./_sums.ts";
 import type { Alert } from "./alert.ts";
+
+export { SECRET_CODES } from "./_refused.ts";
 
 /** Time for which an event may be due, as in the rule for Prometheus. */
 const DUE_MS = 60_000;
@@ -18,30 +22,11 @@ const [HELD_MS, IDLE_HELD_MS] = [60_000, 300_000] as const;
 /** Number and share of failed attempts from which on something is wrong. */
 const [FAILED, FAILED_SHARE] = [5, 0.2] as const;
 
-/** Number of refused deliveries without a verified one from which on something is wrong. */
-const REFUSED = 3;
-
-/**
- * Error codes of deliveries whose sender has another secret, or another clock, and what they mean. Deliveries without any
- * signature are not among them: whoever finds the address sends those.
- */
-export const SECRET_CODES: Readonly<Record<string, string>> = {
-  INVALID_SIG: "the signature does not match",
-  INVALID_TOKEN: "the token does not match",
-  STALE_SIG: "the signature is too old, or ahead of time",
-};
-
-/** Time for which a problem is new, in hours of its attempts and in milliseconds. */
-const [NEW_HOURS, NEW_MS] = [2, 3_600_000] as const;
-
 /** Number of failed attempts from which on an error is not met once only. */
 const REPEATED = 3;
 
-/** Most problems that are read, and most events that are counted of each. */
-const [MAX_PROBLEMS, MAX_COUNTED] = [50, 100] as const;
-
-/** Longest text of an error. */
-const MAX_LINE = 200;
+/** Longest texts of a handler and of an error. */
+const [MAX_HANDLER, MAX_LINE] = [100, 200] as const;
 
 /** Most running events that are read. */
 const MAX_RUNNING = 500;
@@ -96,8 +81,8 @@ export interface Health {
   readonly activity: RecentActivity | null;
   /** True if events have died in the last hour, and dead ones that failed are there still. */
   readonly hasDead: boolean;
-  /** Problems that have events; none if they were not read. */
-  readonly problems: readonly Problem[];
+  /** Problems that are new, and those that somebody was told of and that are not over. */
+  readonly problems: readonly RecentProblem[];
 }
 
 /** Something that is wrong. */
@@ -149,14 +134,14 @@ export class HealthReader {
   /**
    * Reads it now.
    *
-   * @param withProblems Set to read the problems although nothing has failed for a while.
+   * @param told Ids of problems that somebody was told of: those that are not over are read, too.
    * @returns The state.
    */
-  read(withProblems = false): Promise<Health> {
+  read(told: readonly string[] = []): Promise<Health> {
     const start = performance.now();
     this.#nextAt = Infinity;
     this.#isStirred = false;
-    const reading = this.#read(withProblems);
+    const reading = this.#read(told);
     const end = (health: Health) => {
       const now = performance.now();
       this.#nextAt = now + Math.max(PERIOD_MS, REST * (now - start));
@@ -175,15 +160,14 @@ export class HealthReader {
     this.#found = found;
   }
 
-  async #read(withProblems: boolean): Promise<Health> {
-    const [oldestDue, running, notes, activity] = await Promise.all([
+  async #read(told: readonly string[]): Promise<Health> {
+    const [oldestDue, running, notes, activity, problems] = await Promise.all([
       this.#store.inspect.oldestDue(),
       Array.fromAsync(this.#store.list({ state: "running", maxReads: MAX_RUNNING })),
       this.#store.processes(),
       this.#activity(),
+      this.#store.alertNotes.problems(told),
     ]);
-    const failed = (activity?.recent.failed ?? 0) + (activity?.before.failed ?? 0);
-    const problems = withProblems || failed > 0 ? await this.#problems() : [];
     return {
       at: Date.now(),
       processes: notes.map((note) => processOf(note, running)),
@@ -191,11 +175,6 @@ export class HealthReader {
       ...{ oldestDue, activity, problems },
       hasDead: (activity?.dead ?? 0) > 0 && await this.#hasDead(),
     };
-  }
-
-  async #problems(): Promise<readonly Problem[]> {
-    const limits = { limit: MAX_PROBLEMS, max: MAX_COUNTED, hours: NEW_HOURS };
-    return (await this.#store.inspect.problems(limits)).problems;
   }
 
   async #hasDead(): Promise<boolean> {
@@ -230,18 +209,21 @@ export function wrongIn(health: Health): Wrong[] {
   ];
   if (activity) found.push(failing(activity, at), ...refused(activity));
   if (activity && hasDead) found.push(died(activity, at));
-  found.push(...problems.map((problem) => newProblem(problem, at)));
+  found.push(...problems.map(newProblem));
   return found.filter((each) => each !== undefined);
 }
 
 /** Tells of a problem. It is wrong if an event has died of it, or attempts go on failing. */
-function newProblem({ id, error, handler, firstAt, dead, hours }: Problem, at: number): Wrong {
-  const attempts = hours.reduce((sum, each) => sum + each, 0);
-  const isWorse = dead.count > 0 || attempts >= REPEATED;
+function newProblem(
+  { id, error, handler, since, isNew, isBack, hasDead, failed }: RecentProblem,
+): Wrong {
   const [line = ""] = error.split("\n", 1);
-  const text = `A new error of ${handler}: ${line.slice(0, MAX_LINE)}`;
-  const isOld = !isWorse || at - firstAt >= NEW_MS;
-  return { kind: "problem", key: `problem:${id}`, since: firstAt, text, ...(isOld && { isOld }) };
+  const of = handler.slice(0, MAX_HANDLER);
+  const text = `${isBack ? `An error of ${of} is back` : `A new error of ${of}`}: ${
+    line.slice(0, MAX_LINE)
+  }`;
+  const isOld = !isNew || (!hasDead && failed < REPEATED);
+  return { kind: "problem", key: `problem:${id}`, since, text, ...(isOld && { isOld }) };
 }
 
 /** Shows the share of the attempts that have failed. */

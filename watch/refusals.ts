@@ -38,6 +38,9 @@ const SHOWN = new Set([
 /** Time without a refusal of a kind after which the next one is the first again, in milliseconds. */
 const OVER_MS = 3_600_000;
 
+/** Time after the last refusal of a kind for which it is remembered, in milliseconds: a day. */
+const KEPT_MS = 24 * OVER_MS;
+
 /** Sample of a refused delivery. */
 export interface RefusalSample {
   /** Time of the refusal, milliseconds since the epoch. */
@@ -86,7 +89,7 @@ export const isRefusalList = listOf(
   MAX_KINDS,
 ) as (value: unknown) => value is readonly NotedRefusals[];
 
-/** The refusals of this process. */
+/** The refusals of this process, those of the last day. */
 export class RefusalNotes {
   readonly #kinds = new Map<string, Kind>();
   #hasNew = false;
@@ -106,14 +109,17 @@ export class RefusalNotes {
 
   /** Lists them, those of the last one first. */
   list(): NotedRefusals[] {
+    this.#forget(Date.now() - KEPT_MS);
     return [...this.#kinds.values()].map((kind) => ({ ...kind })).sort((a, b) => b.last - a.last);
   }
 
   /**
-   * Lists them for a record if there are new ones since this was called last; undefined otherwise. Senders choose how
+   * Lists them for a record if there are new ones since this was called last; undefined otherwise. It is called from time
+   * to time, and forgets those that are old. Senders choose how
    * long their headers are: samples that do not fit are left out, those of the kinds that were refused last come first.
    */
   take(): NotedRefusals[] | undefined {
+    this.#forget(Date.now() - KEPT_MS);
     if (!this.#hasNew) return undefined;
     this.#hasNew = false;
     let left = MAX_STORED;
@@ -128,7 +134,8 @@ export class RefusalNotes {
     const key = `${source}:${code}`;
     const known = this.#kinds.get(key);
     if (known && now - known.last < OVER_MS) return known;
-    if (!known && this.#kinds.size >= MAX_KINDS && !this.#forgetOld(now)) return undefined;
+    if (!known && this.#kinds.size >= MAX_KINDS) this.#forget(now - OVER_MS, 1);
+    if (!known && this.#kinds.size >= MAX_KINDS) return undefined;
     const kind: Kind = {
       source: source.slice(0, MAX_VALUE),
       code: code.slice(0, MAX_NAME),
@@ -138,11 +145,12 @@ export class RefusalNotes {
     return kind;
   }
 
-  #forgetOld(now: number): boolean {
+  /** Forgets kinds whose last refusal came up to a time; by default all of them. */
+  #forget(before: number, most = Infinity): void {
+    let left = most;
     for (const [key, { last }] of this.#kinds) {
-      if (now - last >= OVER_MS) return this.#kinds.delete(key);
+      if (last <= before && left-- > 0) this.#kinds.delete(key);
     }
-    return false;
   }
 }
 

@@ -134,6 +134,9 @@ export class Tally {
   }
 }
 
+/** Times with what was counted from each on. */
+export type Tallies = readonly (readonly [at: number, Tally])[];
+
 /** Adds up the numbers of types. */
 export function totalOf(types: Rows): TypeNumbers {
   const total = NUMBERS.map(() => 0);
@@ -166,14 +169,11 @@ interface TallyRecord extends Readonly<Record<"types" | "codes" | "buckets", Row
   readonly v: 2;
   /** Time at which it was written, milliseconds since the epoch. */
   readonly at: number;
-  /** True if the process ran a worker then. */
-  readonly worker: boolean;
 }
 
 const isTallyShape = shape({
   v: (value) => value === 2,
   at: isTime,
-  worker: (value) => typeof value === "boolean",
   types: rows(MAX_TYPES, NUMBERS.length),
   codes: rows(MAX_CODES, 1),
   buckets: rows(BUCKETS, 1),
@@ -192,9 +192,9 @@ export function isTallyRecord(value: unknown): value is TallyRecord {
 }
 
 /** Makes the record of a span. */
-export function recordOf({ types, codes, buckets }: Tally, worker: boolean): TallyRecord {
+export function recordOf({ types, codes, buckets }: Tally): TallyRecord {
   const rows = { types: [...types], codes: [...codes], buckets: [...buckets] };
-  return { v: 2, at: Date.now(), worker, ...rows };
+  return { v: 2, at: Date.now(), ...rows };
 }
 
 /** Adds up counts and records. */

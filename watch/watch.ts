@@ -15,7 +15,7 @@ export class Watch {
   #users = 1;
 
   constructor(store: EventStore, log: LogSink) {
-    this.activity = new ActivityCounter(store.consoleRecords, log);
+    this.activity = new ActivityCounter(store, log);
     this.health = new HealthReader(store, () => this.activity.recent());
     this.activity.start();
   }

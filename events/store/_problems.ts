@@ -5,12 +5,17 @@
  * a cell with its first error and the versions that have met it, and sums: of its failed attempts by hours, and the time
  * of the last one. The sums are changed by the commit that ends an attempt.
  *
+ * A problem is over once no event is dead or tried again because of it, and no attempt has failed by it for an hour. When
+ * it comes up, or comes back after it was over, a cell for two hours has its id by the time of that: so those that are new
+ * are found without a look at all others.
+ *
  * @module
  */
 import { untilDone } from "../../core/tries.ts";
-import { isText, isTime, listOf, shape } from "../../core/shape.ts";
-import type { BoundedCount, Cell, CellKey, ProblemCount, SumChange } from "./engine.ts";
+import { isText, isTime, listOf, orNone, shape } from "../../core/shape.ts";
+import type { BoundedCount, Cell, CellChange, CellKey, ProblemCount, SumChange } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
+import type { RecentProblem } from "./own_cells.ts";
 import { isProblemId } from "./problem.ts";
 import type { PortableRecord } from "./portable_event.ts";
 import type { StoreCore } from "./store_core.ts";
@@ -44,8 +49,17 @@ const MAX_LISTED = 5_000;
 /** The largest number of characters of a text that a cell keeps. A KV's holds 65,536 bytes. */
 const MAX_TEXT = 1_000;
 
-/** The kinds of the cells: the notes, the failed attempts of an hour, and the times of the last ones. */
-const [NOTE, HOUR, LAST] = ["problem", "problemHour", "problemLast"] as const;
+/** The time for which a problem is new, and the time without a failed attempt after which it may be over. */
+const [NEW_MS, OVER_MS] = [HOUR_MS, HOUR_MS] as const;
+
+/** The time for which a cell names a new problem: longer than it is new, since clocks differ. */
+const NAMED_MS = 2 * HOUR_MS;
+
+/** The largest number of events that are counted of a recent problem, and of such problems that are read at a time. */
+const [MAX_COUNTED, READ_TOGETHER] = [100, 50] as const;
+
+/** The kinds of the cells: the notes, those that are new, the failed attempts of an hour, the times of the last ones. */
+const [NOTE, NEW, HOUR, LAST] = ["problem", "problemNew", "problemHour", "problemLast"] as const;
 
 /**
  * Problem: errors of one handler that differ by ids, numbers and what is quoted.
@@ -107,6 +121,8 @@ export interface ProblemOptions {
 interface Note extends Pick<Problem, "error" | "handler" | "source" | "firstAt" | "versions"> {
   /** The version of the cell's form. */
   readonly v: 1;
+  /** The time at which it has come back last, after it was over; undefined if it has not. */
+  readonly backAt?: number | undefined;
 }
 
 const isNote = shape<Note>({
@@ -116,6 +132,7 @@ const isNote = shape<Note>({
   source: isText,
   firstAt: isTime,
   versions: listOf(isText),
+  backAt: orNone(isTime),
 });
 
 /** The part of a change that notes a failed attempt. */
@@ -175,20 +192,100 @@ export class Problems {
     this.#noted.set(id, hour);
   }
 
-  /** Notes a problem, or that this version has met it. */
+  /** Notes a problem, that this version has met it, or that it has come back. */
   async #note(id: string, first: Note): Promise<void> {
     const { engine, local } = this.#core;
     const version = local.listener?.version;
     const key: CellKey = [NOTE, id];
+    const at = first.firstAt;
     await untilDone(async () => {
-      const [{ value, version: before }] = await engine.cells([key]) as [Cell];
+      const [{ value, version: before }, last] = await engine.cells([key, [LAST, id]]) as [
+        Cell,
+        Cell,
+      ];
       // Another version has written it, and it is left as it is.
       if (before !== null && !isNote(value)) return true;
       const note = isNote(value) ? value : first;
+      const lastAt = Math.max(numberIn(last.value), sinceOf(note));
+      const isBack = before !== null && await this.#isOver(id, lastAt, at);
       const versions = withVersion(note.versions, version);
-      if (before !== null && versions === note.versions) return true;
-      const cell = { key, version: before, after: { ...note, versions } };
-      return (await engine.apply({ cells: [cell], urgency: "work" })).ok || undefined;
+      if (before !== null && versions === note.versions && !isBack) return true;
+      const after = { ...note, versions, ...(isBack && { backAt: at }) };
+      const cells: CellChange[] = [{ key, version: before, after }];
+      if (before === null || isBack) {
+        cells.push({ key: [NEW, at, id], after: true, forMs: NAMED_MS });
+      }
+      return (await engine.apply({ cells, urgency: "work" })).ok || undefined;
+    });
+  }
+
+  /** Checks whether a problem is over, by the time of the last attempt that has failed. */
+  async #isOver(id: string, lastAt: number, now: number): Promise<boolean> {
+    if (now - lastAt < OVER_MS) return false;
+    return (await this.#core.engine.problems({ id, max: 1, problems: 1 })).length === 0;
+  }
+
+  /**
+   * Reads the problems that are new, and those of some that are not over.
+   *
+   * @param told The ids of these.
+   * @returns The problems.
+   */
+  async recent(told: readonly string[]): Promise<RecentProblem[]> {
+    const { engine } = this.#core;
+    const now = engine.now();
+    const ids = new Set(told);
+    const named = engine.list([NEW], { from: [NEW, now - NEW_MS], isReverse: true });
+    for await (const { key: [, , id] } of named) {
+      if (ids.add(String(id)).size >= told.length + MAX_PROBLEMS) break;
+    }
+    const all = [...ids];
+    const found: RecentProblem[] = [];
+    for (let i = 0; i < all.length; i += READ_TOGETHER) {
+      found.push(...await this.#recent(all.slice(i, i + READ_TOGETHER), new Set(told), now));
+    }
+    return found;
+  }
+
+  async #recent(
+    ids: readonly string[],
+    told: ReadonlySet<string>,
+    now: number,
+  ): Promise<RecentProblem[]> {
+    const { engine } = this.#core;
+    const [cells, ...counts] = await Promise.all([
+      engine.cells(ids.flatMap((id) => [[NOTE, id], [LAST, id], ...hourKeys(id, now)])),
+      ...ids.map((id) => engine.problems({ id, max: MAX_COUNTED, problems: 1 })),
+    ]);
+    const width = cells.length / ids.length;
+    return ids.flatMap((id, i) => {
+      const [note, last, ...hours] = cells.slice(i * width, (i + 1) * width) as [
+        Cell,
+        Cell,
+        ...Cell[],
+      ];
+      const [count] = counts[i]!;
+      const known = isNote(note.value) ? note.value : undefined;
+      const since = known ? sinceOf(known) : 0;
+      const isNew = now - since < NEW_MS;
+      // The time of a note is before that of its attempt.
+      const isOver = !count && now - Math.max(numberIn(last.value), since) >= OVER_MS;
+      if (told.has(id) ? isOver : !count || !isNew) return [];
+      // Those of hours before are of an earlier time.
+      const failed = hours.filter(({ key: [, hour] }) => Number(hour) >= hourOf(since))
+        .reduce((sum, { value }) => sum + numberIn(value), 0);
+      const { error = "", handler = "" } = known ?? {};
+      const hasDead = (count?.dead.count ?? 0) > 0;
+      return {
+        id,
+        error,
+        handler,
+        since,
+        isBack: known?.backAt !== undefined,
+        isNew,
+        hasDead,
+        failed,
+      };
     });
   }
 
@@ -320,6 +417,16 @@ function hourOf(time: number): number {
 
 function hourKey(id: string, hour: number): CellKey {
   return [HOUR, hour, id];
+}
+
+/** Makes the keys of the last two hours. */
+function hourKeys(id: string, now: number): CellKey[] {
+  return [hourKey(id, hourOf(now) - 1), hourKey(id, hourOf(now))];
+}
+
+/** Finds the time at which a problem has come up, or come back. */
+function sinceOf({ firstAt, backAt = firstAt }: Note): number {
+  return backAt;
 }
 
 function eventsOf({ dead, retrying }: ProblemCount): number {

@@ -13,7 +13,7 @@ import type {
   StoredEvent,
 } from "./event_record.ts";
 import type { FailingRule } from "./failing.ts";
-import type { AlertNote, ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
+import type { AlertNotes, ConsoleRecords, ScheduleNotes } from "./own_cells.ts";
 import type { ProblemList, ProblemOptions } from "./_problems.ts";
 import type { ListedLimit } from "./limits.ts";
 import type { PortableEntry, PortableEvent } from "./portable_event.ts";
@@ -473,8 +473,8 @@ export interface EventOperations {
 
   /**
    * Lists the processes that handle the store's events, with the version of each and the events that it has
-   * handlers for. A process notes itself when it starts and once a minute. One that was killed is listed for
-   * five more minutes.
+   * handlers for. A process notes itself when it starts, once a minute while it handles events, and up to every 15 minutes
+   * while it does not. One that was killed is listed for five more minutes, or for up to 33 if it was idle.
    *
    * @returns The processes. Of a note that another version wrote, or that is damaged, only the id.
    */
@@ -784,11 +784,11 @@ export interface EventStore<TTx = unknown, TReader = unknown> extends EventOpera
   readonly scheduleNotes: ScheduleNotes;
 
   /**
-   * Note of what is wrong with the app, and of who has been told.
+   * Notes of what is wrong with the app, and of who has been told.
    *
    * @internal
    */
-  readonly alertNote: AlertNote;
+  readonly alertNotes: AlertNotes;
 
   /**
    * Records of the app's console, for the console alone.

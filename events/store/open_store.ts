@@ -25,7 +25,7 @@ import { corrected } from "./arrival.ts";
 import type { Applied, Change, Engine, Put } from "./engine.ts";
 import type { EventStore } from "./event_store.ts";
 import { listLimits, reopenLimit } from "./limits.ts";
-import { alertNote, consoleRecords, scheduleNotes } from "./own_cells.ts";
+import { alertNotes, consoleRecords, scheduleNotes } from "./own_cells.ts";
 import { forgetProcess, listProcesses, noteProcess } from "./processes.ts";
 import { answerQuestion } from "./_questions.ts";
 import {
@@ -121,7 +121,7 @@ function storeOf(core: StoreCore): EventStore {
     noteProcess: (note) => noteProcess(core, note),
     forgetProcess: (id) => forgetProcess(core, id),
     scheduleNotes: scheduleNotes(core),
-    alertNote: alertNote(core),
+    alertNotes: alertNotes(core, problems),
     consoleRecords: consoleRecords(core),
     tokens: tokenBuckets(core),
     tidy: (what) => tidy(core, kept, problems, what),

@@ -10,7 +10,7 @@ import { isUnnamed, nameOfCell, type StoreCore } from "./store_core.ts";
 /** Beginning of the keys of all notes. */
 const SCHEDULES: CellKey = ["cron"];
 
-/** Key of the note of what is wrong. */
+/** Beginning of the keys of the notes of what is wrong. */
 const ALERTS: CellKey = ["alerts"];
 
 /** The number of records read at a time. */
@@ -51,42 +51,77 @@ export interface ScheduleNotes {
   list(): AsyncIterableIterator<{ readonly name: string; readonly value: unknown }>;
 }
 
+/** Problem that is new, or that somebody was told of and that is not over. */
+export interface RecentProblem {
+  /** Its id. */
+  readonly id: string;
+  /** The text of an error of it. */
+  readonly error: string;
+  /** The handler, or the type of its events if that is not known. */
+  readonly handler: string;
+  /** The time at which it has come up, or come back after it was over, milliseconds since the epoch. */
+  readonly since: number;
+  /** True if it has come back. */
+  readonly isBack: boolean;
+  /** True if it has come up, or come back, in the last hour. */
+  readonly isNew: boolean;
+  /** True if an event is dead because of it. */
+  readonly hasDead: boolean;
+  /** The number of attempts that have failed by it since then, of the last two hours. */
+  readonly failed: number;
+}
+
 /**
- * Note of what is wrong with an app, and of who has been told. All instances of an app share it. It is internal to the
- * package.
+ * Notes of what is wrong with an app, and of who has been told: one for each thing. All instances of an app share them.
+ * They are internal to the package.
  *
  * @internal
  */
-export interface AlertNote {
+export interface AlertNotes {
   /**
-   * Reads it.
+   * Lists them by their keys.
    *
-   * @returns Its value, null if there is none, undefined if it cannot be decoded, and its version, null if there is none.
+   * @returns The notes: the value of each, undefined if it cannot be decoded, and its version.
    */
-  read(): Promise<{ readonly value: unknown; readonly version: string | null }>;
+  list(): AsyncIterableIterator<
+    { readonly key: string; readonly value: unknown; readonly version: string | null }
+  >;
   /**
-   * Writes it, unless somebody else has written it meanwhile.
+   * Writes one, unless somebody else has written it meanwhile.
    *
-   * @param value The new value.
-   * @param version The version that it must have.
+   * @param key The name of the thing.
+   * @param value The new value; null deletes it.
+   * @param version The version that it must have; null for none.
    * @returns Its new version; null if it has another one.
    */
-  write(value: unknown, version: string | null): Promise<string | null>;
+  write(key: string, value: unknown, version: string | null): Promise<string | null>;
+  /**
+   * Reads the problems that are new, and those that somebody was told of and that are not over.
+   *
+   * @param told The ids of the problems that somebody was told of.
+   * @returns The problems.
+   */
+  problems(told: readonly string[]): Promise<readonly RecentProblem[]>;
 }
 
-/** Makes the note of what is wrong of a store. */
-export function alertNote({ engine }: StoreCore): AlertNote {
+/** Makes the notes of what is wrong of a store. */
+export function alertNotes(
+  { engine }: StoreCore,
+  problems: { readonly recent: AlertNotes["problems"] },
+): AlertNotes {
   return {
-    async read() {
-      const [note] = await engine.cells([ALERTS]);
-      const { value, version } = note!;
-      return { value, version };
+    async *list() {
+      for await (const note of engine.list(ALERTS)) {
+        const { value, version } = note;
+        yield { key: nameOfCell(note, ALERTS), value, version };
+      }
     },
-    async write(after, version) {
-      const cell = { key: ALERTS, version, after };
+    async write(key, after, version) {
+      const cell = { key: [...ALERTS, key] as const, version, after };
       const result = await engine.apply({ cells: [cell], urgency: "work" });
       return result.ok ? result.version : null;
     },
+    problems: (told) => problems.recent(told),
   };
 }
 

@@ -12,11 +12,11 @@ const ACTION = /^[\w:-]{1,100}$/;
 /** Name that stands for all events of a source. */
 export const ANY = "*";
 
-/**
- * Time for which the note of a process is kept after it was written last, in milliseconds. It is written once a
- * minute, and the clocks of two machines may differ by a minute or two.
- */
-const KEPT_MS = 300_000;
+/** Time until the next note of a process that has not said so, in milliseconds. */
+const EVERY_MS = 60_000;
+
+/** Time for which a note is kept beyond that of two notes: the clocks of two machines may differ by a minute or two. */
+const SLACK_MS = 180_000;
 
 /** Beginning of the keys of all notes. */
 const PROCESSES: CellKey = ["process"];
@@ -61,6 +61,13 @@ export interface ProcessNote {
   readonly startedAt: number;
   /** Time at which it has noted itself last, milliseconds since the epoch. */
   readonly seenAt: number;
+  /**
+   * Longest time until it notes itself again, in milliseconds: a minute while it handles events, and up to a quarter of an
+   * hour while it does not.
+   *
+   * @default {60_000}
+   */
+  readonly everyMs?: number | undefined;
   /** Time limit of its handlers that have none of their own, in milliseconds. */
   readonly timeoutMs?: number | undefined;
   /** Events that it has handlers for; null if it cannot tell. */
@@ -77,6 +84,7 @@ const isProcessNote = shape<Omit<ProcessNote, "id">>({
   overdue: orNone(listOf(isText)),
   startedAt: isTime,
   seenAt: isTime,
+  everyMs: orNone(isTime),
   timeoutMs: orNone(isTime),
   handles: orNull(listOf(shape<HandledEvents>({
     intake: orNone(isText),
@@ -143,7 +151,7 @@ export function handledAs(
 /** Writes the note of a process. It is forgotten unless it is written again. */
 export async function noteProcess({ engine }: StoreCore, note: ProcessNote): Promise<void> {
   const { id, ...after } = note;
-  const cell = { key: keyOf(id), after, forMs: KEPT_MS };
+  const cell = { key: keyOf(id), after, forMs: keptMs(note) };
   await engine.apply({ cells: [cell], urgency: "work" });
 }
 
@@ -152,7 +160,7 @@ export async function forgetProcess({ engine }: StoreCore, id: string): Promise<
   await engine.apply({ cells: [{ key: keyOf(id), after: null }], urgency: "work" });
 }
 
-/** Lists the processes that were awake in the last minutes and have not ended in order. */
+/** Lists the processes that have noted themselves as often as they said, and have not ended in order. */
 export async function listProcesses(
   { engine }: StoreCore,
 ): Promise<(ProcessNote | UnreadableNote)[]> {
@@ -163,9 +171,14 @@ export async function listProcesses(
     const id = nameOfCell(cell, PROCESSES);
     if (!isProcessNote(value)) found.push({ id, isUnreadable: true });
     // An engine may forget what has expired only after a while.
-    else if (value.seenAt > now - KEPT_MS) found.push({ ...value, id });
+    else if (value.seenAt > now - keptMs(value)) found.push({ ...value, id });
   }
   return found;
+}
+
+/** Finds the time for which a note counts: one note may be missing. */
+function keptMs({ everyMs = EVERY_MS }: Pick<ProcessNote, "everyMs">): number {
+  return 2 * everyMs + SLACK_MS;
 }
 
 function keyOf(id: string): CellKey {

@@ -438,6 +438,7 @@ export class JobQueue implements JobListener {
   }
 
   #run(job: Job): void {
+    this.#parts.versions.stir();
     this.#pace.begin();
     void job.run(this).then(() => this.#end(job));
   }

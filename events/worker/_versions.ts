@@ -8,8 +8,11 @@ import { unhandledSince } from "../store/settlement.ts";
 import { GrowingDelays } from "./_growing_delays.ts";
 import { type DescribedHandler, type EventHandler, HANDLES } from "./event.ts";
 
-/** Time between two notes of this process: a note is kept for five times as long. */
-const NOTE_MS = 60_000;
+/**
+ * Times between two notes of this process: the first one after it has run an event, and the longest one while it runs none.
+ * Each is twice as long as the one before, so that an idle process hardly writes.
+ */
+const [NOTE_MS, IDLE_NOTE_MS] = [60_000, 900_000] as const;
 
 /** Longest wait for the first note and the last: an app must start and stop while the store fails. */
 const [BEGIN_MS, END_MS] = [2_000, 500] as const;
@@ -73,6 +76,9 @@ export class Versions {
   /** The events that this process has put off. */
   readonly #putOff = new GrowingDelays();
   #notedAt = -Infinity;
+  /** Time from then to the next note, and the number of notes since an event was run last. */
+  #everyMs: number = NOTE_MS;
+  #idleNotes = 0;
   #noting: Promise<void> | undefined;
   #isEnded = false;
   /** Events whose handlers run past their time limits. */
@@ -105,11 +111,18 @@ export class Versions {
     this.#notedAt = -Infinity;
   }
 
+  /** Has this process noted as often as one that is not idle: it runs an event. */
+  stir(): void {
+    this.#idleNotes = 0;
+    this.#everyMs = NOTE_MS;
+  }
+
   /** Notes this process again, if that is due. */
   keep(): void {
     const now = performance.now();
-    if (this.#isEnded || this.#noting || now - this.#notedAt < NOTE_MS) return;
+    if (this.#isEnded || this.#noting || now - this.#notedAt < this.#everyMs) return;
     this.#notedAt = now;
+    this.#everyMs = Math.min(NOTE_MS * 2 ** this.#idleNotes++, IDLE_NOTE_MS);
     this.#noting = this.#note().finally(() => this.#noting = undefined);
   }
 
@@ -189,7 +202,7 @@ export class Versions {
   async #note(): Promise<void> {
     const { store, owner: id, log, timeoutMs, concurrency: places } = this.#options;
     const { version, handles } = this.#own;
-    const overdue = this.#overdue;
+    const [overdue, everyMs] = [this.#overdue, this.#everyMs];
     const isShort = JSON.stringify(handles).length <= MAX_HANDLES_LENGTH;
     const times = { startedAt: this.#startedAt, seenAt: Date.now() };
     const noted: readonly HandledEvents[] | null = isShort ? handles : null;
@@ -200,12 +213,14 @@ export class Versions {
         places,
         ...(overdue.length > 0 && { overdue }),
         ...times,
+        everyMs,
         timeoutMs,
         handles: noted,
       };
       await withDeadline(store.noteProcess(note), CALL_MS);
     } catch (error) {
       // It is written again a minute later, and the one before is kept for longer.
+      this.#everyMs = NOTE_MS;
       if (!this.#isEnded && !(error instanceof ClosedError)) {
         writeLog(log, "warn", "process not noted", { error });
       }

@@ -13,6 +13,11 @@ const HEALTHY: Health = {
   problems: [],
 };
 
+/** Lists the notes in a store. */
+function notesIn(store: EventStore) {
+  return Array.fromAsync(store.alertNotes.list());
+}
+
 /** Alarms of several processes on one store, and what they have told. */
 class Alarms {
   readonly told: (Alert & { readonly by: number })[] = [];
@@ -32,7 +37,7 @@ class Alarms {
     const by = ++this.#count;
     return new Alarm({
       app: "bot",
-      note: this.#store.alertNote,
+      notes: this.#store.alertNotes,
       read: () => Promise.resolve({ ...this.health, at: Date.now() }),
       tell: (alert) => {
         if (this.error) throw this.error;
@@ -64,14 +69,14 @@ testStoreOnce(
     const all = [sut.start(), sut.start(), sut.start()];
     const look = () => Promise.all(all.map((alarm) => alarm.look()));
     await look();
-    assertEquals([sut.words, (await store.alertNote.read()).version], [[], null]);
+    assertEquals([sut.words, await notesIn(store)], [[], []]);
     sut.due(120_000);
     for (let i = 0; i < 3; i++) await look();
     assertEquals(sut.words, ["oldest_due begun"]);
     // As long as nothing changes, nothing is written.
-    const { version } = await store.alertNote.read();
+    const before = await notesIn(store);
     await look();
-    assertEquals((await store.alertNote.read()).version, version);
+    assertEquals(await notesIn(store), before);
     const { app, kind, text, since, endedAt } = sut.told[0]!;
     assertEquals([app, kind, endedAt], ["bot", "oldest_due", undefined]);
     assertMatch(text, /^An event has been due for 2 min, and nobody has taken it: github:1$/);
@@ -132,7 +137,7 @@ testStoreOnce(
     clock.advance(16_000);
     await second.look();
     assertEquals(sut.words, ["oldest_due begun", "oldest_due ended"]);
-    assertEquals((await store.alertNote.read()).value, null);
+    assertEquals(await notesIn(store), []);
   },
 );
 
@@ -152,7 +157,7 @@ testStoreOnce(
     clock.advance(10_001);
     await sut.start().look();
     assertEquals(sut.words, ["oldest_due begun", "oldest_due ended"]);
-    assertEquals((await store.alertNote.read()).value, null);
+    assertEquals(await notesIn(store), []);
   },
 );
 
@@ -173,7 +178,7 @@ testStoreOnce(
     const told: string[] = [];
     const start = () =>
       new Alarm({
-        ...{ app: "bot", note: store.alertNote, log: () => {} },
+        ...{ app: "bot", notes: store.alertNotes, log: () => {} },
         read: () => Promise.resolve(refusing("a", "b", "c")),
         tell: async ({ key }) => {
           told.push(key);
@@ -192,7 +197,7 @@ testStoreOnce("an alarm that is stopped tells no more, and waits for nobody", as
   const told: string[] = [];
   const began = Promise.withResolvers<void>();
   const alarm = new Alarm({
-    ...{ app: "bot", note: store.alertNote, log: () => {} },
+    ...{ app: "bot", notes: store.alertNotes, log: () => {} },
     read: () => Promise.resolve(refusing("a", "b")),
     tell: ({ key }) => {
       told.push(key);
@@ -217,7 +222,7 @@ testStoreOnce("of what is over before anybody was told nobody is told", async ({
   sut.due(undefined);
   clock.advance(16_000);
   for (let i = 0; i < 3; i++) await alarm.look();
-  assertEquals([sut.words, (await store.alertNote.read()).value], [[], null]);
+  assertEquals([sut.words, await notesIn(store)], [[], []]);
 });
 
 testStoreOnce(
@@ -226,13 +231,13 @@ testStoreOnce(
     using clock = new WallClock();
     const sut = new Alarms(store);
     const killed = new Alarm({
-      ...{ app: "bot", note: store.alertNote, log: () => {} },
+      ...{ app: "bot", notes: store.alertNotes, log: () => {} },
       read: () => Promise.resolve({ ...sut.health, at: Date.now() }),
       tell: () => new Promise(() => {}),
     });
     sut.due(120_000);
     killed.look();
-    while ((await store.alertNote.read()).value === null) {
+    while ((await notesIn(store)).length === 0) {
       await new Promise((next) => setTimeout(next, 5));
     }
     const other = sut.start();
@@ -250,9 +255,12 @@ Deno.test("a note of another version is left alone, and nobody is told twice bec
   const told: Alert[] = [];
   const alarm = new Alarm({
     app: "bot",
-    note: {
-      read: () => Promise.resolve({ value: undefined, version: "1" }),
-      write: (value) => (writes.push(value), Promise.resolve("2")),
+    notes: {
+      async *list() {
+        yield* [{ key: "oldest_due", value: undefined, version: "1" }];
+      },
+      write: (...written) => (writes.push(written), Promise.resolve("2")),
+      problems: () => Promise.resolve([]),
     },
     read: () =>
       Promise.resolve({ ...HEALTHY, at: 1e12, oldestDue: { id: "a", at: 0, record: undefined } }),
@@ -261,4 +269,51 @@ Deno.test("a note of another version is left alone, and nobody is told twice bec
   });
   await alarm.look();
   assertEquals([writes, told], [[], []]);
+});
+
+testStoreOnce("clocks that differ tell nobody twice", async ({ store }) => {
+  using clock = new WallClock();
+  const told: string[] = [];
+  const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+  const start = (by: string) =>
+    new Alarm({
+      ...{ app: "bot", notes: store.alertNotes, log: () => {} },
+      read: () => Promise.resolve(refusing("a")),
+      tell: async () => {
+        told.push(by);
+        if (by === "slow") await answered;
+      },
+    });
+  const [slow, ahead] = [start("slow"), start("ahead")];
+  const looking = slow.look();
+  while (told.length === 0) await new Promise((next) => setTimeout(next, 5));
+  // The other process has another time. It looks twice while the first one tells.
+  clock.advance(600_000);
+  await ahead.look();
+  clock.advance(15_000);
+  await ahead.look();
+  assertEquals(told, ["slow"]);
+  clock.advance(-615_000);
+  answer();
+  await looking;
+  clock.advance(600_000);
+  await ahead.look();
+  assertEquals(told, ["slow"]);
+});
+
+testStoreOnce("a clock that is ahead ends nothing early", async ({ store }) => {
+  using clock = new WallClock();
+  const sut = new Alarms(store);
+  const [right, ahead] = [sut.start(), sut.start()];
+  sut.due(120_000);
+  for (const each of [right, ahead]) await each.look();
+  sut.due(undefined);
+  await right.look();
+  clock.advance(600_000);
+  await ahead.look();
+  clock.advance(-600_000);
+  assertEquals(sut.words, ["oldest_due begun"]);
+  clock.advance(95_000);
+  await right.look();
+  assertEquals(sut.words, ["oldest_due begun", "oldest_due ended"]);
 });

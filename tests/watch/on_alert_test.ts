@@ -67,6 +67,19 @@ for (const hasConsole of [true, false]) {
   });
 }
 
+Deno.test("whoever sends wrong signatures beside verified deliveries makes no alert", async () => {
+  const { bot, words, env } = alerting(false);
+  bot.on("push", () => {});
+  await using test = await startTestBot(bot, { env });
+  for (let i = 0; i < 6; i++) {
+    await test.deliver(forgeDelivery("push", {}));
+    await test.advance(MINUTE);
+    await sendForged(test, 50);
+    await test.advance(3 * MINUTE);
+  }
+  assertEquals(words(), []);
+});
+
 Deno.test("an API that is down is told once, with what has died, and its end", async () => {
   const { bot, words, told, env } = alerting();
   let isDown = true;
@@ -120,6 +133,36 @@ Deno.test("an error that is new is told once it is met again and again, and its 
   assertEquals(words(), [`${told[0]!.key} begun`, `${told[0]!.key} ended`]);
 });
 
+Deno.test("an error that comes back after its end was told is told again", async () => {
+  const { bot, words, told, env } = alerting(false);
+  let isBroken = true;
+  bot.on("push", () => {
+    if (isBroken) throw new Error("no");
+  });
+  await using test = await startTestBot(bot, { env });
+  const fail = async () => {
+    isBroken = true;
+    for (let n = 0; n < 3; n++) {
+      await test.deliver(forgeDelivery("push", {}), { expectFailure: true });
+    }
+    await test.advance(0, { expectFailure: true });
+    isBroken = false;
+  };
+  await fail();
+  await test.advance(30 * MINUTE);
+  await test.advance(2 * MINUTE);
+  // Nothing has failed for half an hour, which is too early to say that it is over.
+  const begun = `${told[0]!.key} begun`;
+  assertEquals(words(), [begun]);
+  await test.advance(40 * MINUTE);
+  await test.advance(2 * MINUTE);
+  const ended = `${told[0]!.key} ended`;
+  assertEquals(words(), [begun, ended]);
+  await fail();
+  assertEquals(words(), [begun, ended, begun]);
+  assertMatch(told[2]!.text, /^An error of .*push.* is back: Error: no$/);
+});
+
 Deno.test("an alert gets the app's parts, and one that throws is told again", async () => {
   let tries = 0;
   const told: string[] = [];
@@ -160,7 +203,7 @@ Deno.test("without onAlert nothing is noted, and it must be a function", async (
     await test.deliver(forgeDelivery("push", {}), { expectFailure: true });
   }
   await test.advance(MINUTE, { expectFailure: true });
-  assertEquals((await test.store.alertNote.read()).version, null);
+  assertEquals(await Array.fromAsync(test.store.alertNotes.list()), []);
   const wrong = { name: "x", platform: github(), store: sqlite(), onAlert: "mail" } as never;
   assertThrows(() => defineApp(wrong), TypeError, "'onAlert' must be a function");
 });

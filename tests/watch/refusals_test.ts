@@ -3,6 +3,8 @@ import { isRefusalList, merged, RefusalNotes } from "../../watch/refusals.ts";
 import { WallClock } from "../_wall_clock.ts";
 import { testStoreOnce } from "../events/store/contract/_contract.ts";
 
+const DAY_MS = 86_400_000;
+
 /** Notes a refusal, and returns whether its request was looked at. */
 function refuse(
   notes: RefusalNotes,
@@ -113,4 +115,17 @@ Deno.test("refusals begin anew after an hour without any, and those of several p
   refuse(a);
   assertEquals(a.list()[0]!.count, 1);
   assertEquals([a.take()?.length, a.take()], [1, undefined]);
+});
+
+Deno.test("what was refused is forgotten after a day, also by a process that refuses nothing more", () => {
+  using clock = new WallClock();
+  const notes = new RefusalNotes();
+  refuse(notes);
+  assertEquals(notes.take()?.length, 1);
+  clock.advance(DAY_MS - 1_000);
+  assertEquals([notes.take(), notes.list().length], [undefined, 1]);
+  clock.advance(1_001);
+  assertEquals(notes.take(), undefined);
+  clock.advance(-1_001);
+  assertEquals(notes.list(), []);
 });

@@ -144,10 +144,10 @@ async function leftoversIn(kv: Deno.Kv): Promise<Deno.KvKey[]> {
     "state",
     "keptCounted",
     "checked",
-    // The note of a process that was killed, which the KV forgets after five minutes.
+    // The note of a process that was killed, which the KV forgets after a while.
     "process",
     // Notes of problems are kept for days.
-    ...["problem", "problemHour", "problemLast"],
+    ...["problem", "problemNew", "problemHour", "problemLast"],
     ...isEmpty ? ["keptBytes"] : [],
   ];
   return (await keysOf(kv)).filter(([, part]) => !own.includes(part));

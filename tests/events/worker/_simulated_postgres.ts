@@ -95,7 +95,7 @@ async function lose(db: Session, simulation: Simulation): Promise<void> {
 const OWN = [
   ...["state", "process", "keptCounted", "checked", "source"],
   // Notes of problems are kept for days.
-  ...["problem", "problemHour", "problemLast"],
+  ...["problem", "problemNew", "problemHour", "problemLast"],
 ];
 
 /** Purges all events of a schema once nothing is due any more, and tells what is left then. */

@@ -136,7 +136,7 @@ function lose(db: Connection, simulation: Simulation): void {
 const OWN = [
   ...["state", "process", "keptCounted", "checked", "source"],
   // Notes of problems are kept for days.
-  ...["problem", "problemHour", "problemLast"],
+  ...["problem", "problemNew", "problemHour", "problemLast"],
 ];
 
 /** Purges all events of a file once nothing is due any more, and tells what is left then. */

@@ -21,6 +21,8 @@ interface CountedStore extends AsyncDisposable {
   /** The store of another process. */
   readonly other: EventStore;
   readonly reads: number;
+  /** Number of commits that were tried. */
+  readonly writes: number;
   /** Number of calls that are not answered yet. */
   readonly underWay: number;
 }
@@ -28,10 +30,10 @@ interface CountedStore extends AsyncDisposable {
 /** Statements that read no table: the version of the file, and those that write or end a transaction. */
 const NO_READ = /^(pragma data_version|begin|commit|rollback|savepoint|release|insert)/;
 
-/** Opens a store in a KV, and counts its reads: each `get` and `getMany`, and each list. */
+/** Opens a store in a KV, and counts its reads, each `get` and `getMany` and each list, and its commits. */
 async function inKv(): Promise<CountedStore> {
   const real = await Deno.openKv(":memory:");
-  const counts = { reads: 0, underWay: 0 };
+  const counts = { reads: 0, writes: 0, underWay: 0 };
   const counted = <T>(reads: number, promise: Promise<T>): Promise<T> => {
     counts.reads += reads;
     counts.underWay++;
@@ -57,7 +59,12 @@ async function inKv(): Promise<CountedStore> {
         return () => {
           const operation: Deno.AtomicOperation = value.apply(target);
           const commit = operation.commit.bind(operation);
-          return Object.assign(operation, { commit: () => counted(0, commit()) });
+          return Object.assign(operation, {
+            commit: () => {
+              counts.writes++;
+              return counted(0, commit());
+            },
+          });
         };
       }
       return typeof value === "function" ? value.bind(target) : value;
@@ -71,6 +78,9 @@ async function inKv(): Promise<CountedStore> {
     get reads() {
       return counts.reads;
     },
+    get writes() {
+      return counts.writes;
+    },
     get underWay() {
       return counts.underWay;
     },
@@ -78,14 +88,14 @@ async function inKv(): Promise<CountedStore> {
   };
 }
 
-/** Opens a store in a SQLite file, and counts the statements that read a table. */
+/** Opens a store in a SQLite file, and counts the statements that read a table, and its changes. */
 async function inSqlite(): Promise<CountedStore> {
   const folder = await Deno.makeTempDir();
   const [file, otherFile] = [
     await openSqliteFile(`${folder}/store.db`),
     await openSqliteFile(`${folder}/store.db`),
   ];
-  let [reads, underWay] = [0, 0];
+  let [reads, writes, underWay] = [0, 0, 0];
   for (const method of ["all", "one", "run"] as const) {
     const real = file.db[method].bind(file.db) as (sql: string, ...values: never[]) => unknown;
     file.db[method] = ((sql: string, ...values: never[]) => {
@@ -96,6 +106,7 @@ async function inSqlite(): Promise<CountedStore> {
   const engine = openSqliteEngine(file);
   const apply: typeof engine.apply = (change) => {
     underWay++;
+    writes++;
     // By no timer: time stands still while a call is under way.
     return engine.apply({ ...change, withinMs: 0 }).finally(() => underWay--);
   };
@@ -105,6 +116,9 @@ async function inSqlite(): Promise<CountedStore> {
     other: createEventStore(other) as unknown as EventStore,
     get reads() {
       return reads;
+    },
+    get writes() {
+      return writes;
     },
     get underWay() {
       return underWay;
@@ -138,6 +152,9 @@ async function pass(
   }
 }
 
+/** Number of commits in an hour of an idle worker: four notes that it is there, and as many of the hourly upkeep. */
+const MOST_WRITES = 8;
+
 /** Engines: reads in an hour at most, and the longest time after a lease until somebody takes over. */
 const CASES = [
   { name: "a KV", most: 400, takenOverMs: 15_000, needs: [], open: inKv },
@@ -145,7 +162,8 @@ const CASES = [
 ] as const;
 
 for (const { name, most, needs, open } of CASES) {
-  testWith(needs, `an idle worker on ${name} reads at most ${most} times in an hour`, async () => {
+  const limits = `reads at most ${most} times in an hour, and writes ${MOST_WRITES} times`;
+  testWith(needs, `an idle worker on ${name} ${limits}`, async () => {
     await using sut = await open();
     using clock = new MonotonicClock();
     using time = new FakeTime();
@@ -155,8 +173,15 @@ for (const { name, most, needs, open } of CASES) {
     const before = sut.reads;
     await pass(sut, HOUR_MS, clock, time);
     const reads = sut.reads - before;
+    const writesBefore = sut.writes;
+    await pass(sut, HOUR_MS, clock, time);
+    const writes = sut.writes - writesBefore;
+    const awake = await sut.other.processes();
     await worker.stop();
     assert(reads > 0 && reads <= most, `it has read ${reads} times`);
+    assert(writes > 0 && writes <= MOST_WRITES, `it has written ${writes} times`);
+    // It is known all the same.
+    assertEquals(awake.length, 1);
   });
 }
 

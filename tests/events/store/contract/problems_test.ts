@@ -211,3 +211,39 @@ testAging("a problem without events is forgotten, and so are old attempts", asyn
   assertEquals(await cells(), 1);
   assertEquals(await problemsOf(store), {});
 });
+
+testAging(
+  "a problem is new for an hour, and anew when it comes back after it was over",
+  async (sut) => {
+    const { store, place } = sut;
+    const news = async () =>
+      (await store.alertNotes.problems([])).map(({ isBack, hasDead, failed }) => [
+        ...[isBack, hasDead, failed],
+      ]);
+    await fail(store, "a", new Error("no"));
+    await buryAll(store, ["b"]);
+    assertEquals(await news(), [[false, true, 2]]);
+    const id = await onlyProblem(store);
+    const told = async () => (await store.alertNotes.problems([id])).map(({ isNew }) => isNew);
+    await place.pass(HOUR_MS);
+    assertEquals([await news(), await told()], [[], [false]]);
+    // It has events still, so it is not new.
+    await store.cancel("a");
+    await buryAll(store, ["c"]);
+    assertEquals([await news(), await told()], [[], [false]]);
+    await store.purge({ state: "dead" });
+    assertEquals([await news(), await told()], [[], [false]]);
+    // Without events it is over only after an hour.
+    await place.pass(HOUR_MS - 60_000);
+    assertEquals(await told(), [false]);
+    await place.pass(120_000);
+    assertEquals(await told(), []);
+    await fail(store, "d", new Error("no"));
+    assertEquals([await news(), await told()], [[[true, false, 1]], [true]]);
+    const since = async () => (await store.alertNotes.problems([])).map((each) => each.since);
+    const before = await since();
+    await fail(store, "e", new Error("no"));
+    assertEquals(await since(), before);
+    await assertProblemsAreExact(store);
+  },
+);

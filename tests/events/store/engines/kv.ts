@@ -234,7 +234,7 @@ function valueOf<T extends EffectValue | null>(value: T): Exclude<T, Deno.KvU64>
 /** Keys that stay without events: the key of emitted ids, sums and wake-ups. */
 const OWN = [
   ...["emit", "keptBytes", "keptCounted", "notifier"],
-  ...["problem", "problemHour", "problemLast"],
+  ...["problem", "problemNew", "problemHour", "problemLast"],
 ];
 
 const COUNTED = [

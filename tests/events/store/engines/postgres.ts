@@ -241,7 +241,7 @@ async function valuesOf(db: Session, beginning: string): Promise<Map<string, Val
 /** Kinds of cells that stay without events, or are counted by themselves. */
 const OWN = [
   ...["source", "keptBytes", "keptCounted", "checked", "console", "waiter", "kept"],
-  ...["problem", "problemHour", "problemLast"],
+  ...["problem", "problemNew", "problemHour", "problemLast"],
 ];
 
 async function contentsIn(db: Session): Promise<Contents> {

@@ -175,7 +175,7 @@ function valuesOf(db: DatabaseSync, beginning: string): Map<string, Value> {
 /** Kinds of cells that stay without events, or are counted by themselves. */
 const OWN = [
   ...["source", "keptBytes", "keptCounted", "checked", "console", "waiter", "kept", "step"],
-  ...["problem", "problemHour", "problemLast"],
+  ...["problem", "problemNew", "problemHour", "problemLast"],
 ];
 
 function contentsIn(db: DatabaseSync): Contents {
