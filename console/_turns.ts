@@ -1,0 +1,23 @@
+/** Turns of work that is hard for the database: a few at a time, in the order in which they were asked for. */
+export class Turns {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  /** @param max The number of those at a time. */
+  constructor(max: number) {
+    this.#free = max;
+  }
+
+  /** Does work in its turn. Returns its result, or rejects as it does. */
+  async take<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#free++;
+    }
+  }
+}
