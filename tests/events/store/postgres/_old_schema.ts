@@ -49,9 +49,9 @@ export class OldSchema implements AsyncDisposable {
     );
   }
 
-  /** Opens it as an app of this version does. */
-  async open(): Promise<OpenDatabase> {
-    const database = await OpenDatabase.open(addressIn(this.url).settings, {
+  /** Opens it as an app of this version does, by another URL if there is one. */
+  async open(url = this.url): Promise<OpenDatabase> {
+    const database = await OpenDatabase.open(addressIn(url).settings, {
       ...{ schema: this.schema, handlers: 1, buildsIndexes: true },
       log: (record) => void this.lines.push(record),
     });

@@ -7,7 +7,7 @@ import { openPostgresEngine } from "../../../../events/store/postgres/postgres_e
 import { byLength } from "../../../_length.ts";
 import { testWith } from "../../../_permissions.ts";
 import { OldSchema } from "./_old_schema.ts";
-import { POSTGRES_MISSING, postgresPath } from "./_server.ts";
+import { POSTGRES_MISSING, postgresPath, sharedPostgres } from "./_server.ts";
 
 /** Events of the schema that is migrated. */
 const EVENTS = byLength(200_000, 1_000);
@@ -81,6 +81,15 @@ testMigration("indexes are built beside older programs, which write meanwhile", 
   await until(() => old.lines.length === 2, WITHIN_MS);
   assertEquals(builtIn(old), ["index built: event_problem", "index built: event_done"]);
   assertEquals(await deadIn(old), EVENTS + 11);
+});
+
+testMigration("indexes are built behind a pooler", async (old) => {
+  // Without one the test is the same as another.
+  const { pooled } = await sharedPostgres();
+  await old.open(pooled);
+  await until(() => isBuilt(old), WITHIN_MS);
+  await until(() => old.lines.length === 2, WITHIN_MS);
+  assertEquals(builtIn(old), ["index built: event_problem", "index built: event_done"]);
 });
 
 testMigration("an app that is closed while it builds does not wait for the build", async (old) => {
