@@ -1,3 +1,6 @@
+/** Time after which a turn is given on although its work has not ended, in milliseconds: a database may never answer. */
+const LONGEST_MS = 30_000;
+
 /** Turns of work that is hard for the database: a few at a time, in the order in which they were asked for. */
 export class Turns {
   #free: number;
@@ -12,12 +15,20 @@ export class Turns {
   async take<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
+    let isOver = false;
+    const giveOn = () => {
+      if (isOver) return;
+      isOver = true;
       const next = this.#waiting.shift();
       if (next) next();
       else this.#free++;
+    };
+    const timer = setTimeout(giveOn, LONGEST_MS);
+    try {
+      return await work();
+    } finally {
+      clearTimeout(timer);
+      giveOn();
     }
   }
 }

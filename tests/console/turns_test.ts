@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { FakeTime } from "@std/testing/time";
 import { ActCounts } from "../../console/_act_steps.ts";
 import { ConsoleData } from "../../console/_console_data.ts";
 import { exported } from "../../console/_export.ts";
@@ -53,6 +54,32 @@ Deno.test("turns are taken a few at a time, in their order, and given on after a
   await until(() => begun.length === 4, WITHIN_MS);
   for (const { resolve } of ends) resolve();
   await Promise.all([all[0], all[2], all[3]]);
+});
+
+Deno.test("a turn whose work never ends is given on, once", async () => {
+  using time = new FakeTime();
+  const turns = new Turns(1);
+  const stuck = Promise.withResolvers<void>();
+  const never = turns.take(() => stuck.promise);
+  const begun: number[] = [];
+  const ends = [1, 2].map(() => Promise.withResolvers<void>());
+  const others = ends.map(({ promise }, i) =>
+    turns.take(() => {
+      begun.push(i);
+      return promise;
+    })
+  );
+  await time.tickAsync(29_999);
+  assertEquals(begun, []);
+  await time.tickAsync(1);
+  assertEquals(begun, [0]);
+  stuck.resolve();
+  await never;
+  await time.tickAsync(1);
+  assertEquals(begun, [0]);
+  for (const { resolve } of ends) resolve();
+  await Promise.all(others);
+  assertEquals(begun, [0, 1]);
 });
 
 Deno.test("each of many counts at once ends, for whoever has begun it", async () => {
