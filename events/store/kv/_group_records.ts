@@ -1,5 +1,5 @@
 /**
- * What is stored of ordering groups: the record of each, and the entries of its positions. See `_ordering_groups.ts`.
+ * Records of ordering groups, and the entries of their positions, as they are stored. See `_ordering_groups.ts`.
  *
  * @module
  */
