@@ -14,6 +14,7 @@ import type {
 import { within } from "../watch/activity.ts";
 import { type ActKind, type ActQuery, askedAtOf, newActId } from "./_query.ts";
 import { filterOf } from "./_search.ts";
+import { Turns } from "./_turns.ts";
 
 /** Pace of the steps. */
 interface Pace {
@@ -94,8 +95,11 @@ const MAX_WAIT_MS = 60;
 /** Time without a look after which a count ends. */
 const FORGOTTEN_MS = 10_000;
 
-/** Most counts at the same time. */
-const MAX_COUNTS = 4;
+/** Most counts that read at the same time: others wait for their turn, step by step. */
+const MAX_READING = 4;
+
+/** Most counts that are kept for those who look at them. */
+const MAX_COUNTS = 100;
 
 /** Most events of a count whose ids are told. */
 const NAMED = 20;
@@ -132,6 +136,7 @@ interface Counting {
  */
 export class ActCounts {
   readonly #store: EventStore;
+  readonly #turns = new Turns(MAX_READING);
   /** Counts by kind and choice, in the order in which they were looked at. */
   readonly #counts = new Map<string, Counting>();
 
@@ -179,7 +184,11 @@ export class ActCounts {
   async #count(counting: Counting, kind: ActKind, query: ActQuery): Promise<void> {
     const { ending: { signal }, progress: { askedAt } } = counting;
     const question = { id: newActId(askedAt), kind, query };
-    for await (const { filter, notKept } of stepsOf(this.#store, question, signal, COUNT_PACE)) {
+    const steps = stepsOf(this.#store, question, signal, COUNT_PACE);
+    while (true) {
+      const { done, value } = await this.#turns.take(() => steps.next());
+      if (done) break;
+      const { filter, notKept } = value;
       const { progress } = counting;
       const count = progress.count + filter.ids.length;
       const first = [...progress.first, ...filter.ids.slice(0, NAMED)].slice(0, NAMED);

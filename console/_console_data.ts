@@ -27,6 +27,7 @@ import {
   readDetails,
   searchDeliveries,
 } from "./_search.ts";
+import { Turns } from "./_turns.ts";
 
 /** Time for which it is remembered what the store has, in milliseconds. */
 const USES_MS = 10_000;
@@ -45,6 +46,9 @@ const MAX_WAIT_MS = 40;
  * time for each millisecond that it took.
  */
 const [LONG_MS, MAX_AGE_MS, AGE_PER_MS] = [50, 5_000, 50] as const;
+
+/** Most searches that take seconds at the same time, and most files for which is read: the app has the rest of the database. */
+const MAX_READING = 2;
 
 /** Most lists of problems that are kept for other readers. */
 const MAX_LISTS = 10;
@@ -65,6 +69,9 @@ export class ConsoleData {
   readonly acts: Acts;
   /** Counts of the events that acts on many would change. */
   readonly actCounts: ActCounts;
+  /** Turns of reading for files. */
+  readonly exports: Turns = new Turns(MAX_READING);
+  readonly #searches = new Turns(MAX_READING);
   readonly #store: EventStore;
   readonly #counter: StateCounter;
   /** Problems as they were read last, and until when they are shown, by the monotonic clock. */
@@ -132,7 +139,9 @@ export class ConsoleData {
   /** Searches deliveries, the newest first. Reads at most 2,000 records, unless the reader asks for more. */
   search(query: DeliveryQuery, cursor?: string, isFar?: boolean): Promise<DeliveryPage> {
     const place = { cursor, isFar };
-    return searchDeliveries(this.#store, query, place, this.#counter.newestDoneAt);
+    return searchDeliveries(
+      ...[this.#store, query, place, this.#counter.newestDoneAt, this.#searches] as const,
+    );
   }
 
   /** Counts deliveries that came after a time. */

@@ -3,6 +3,7 @@ import { type DeliveryRow, rowOf } from "./_delivery_rows.ts";
 import { downloadResponse, ParameterError } from "./_http.ts";
 import type { Visit } from "./_layout.ts";
 import { queryOf, word } from "./_query.ts";
+import type { Turns } from "./_turns.ts";
 
 /** Most deliveries of a file. */
 export const MAX_EXPORTED = 50_000;
@@ -33,31 +34,44 @@ export function exported({ data, parameters, context }: Visit): Response {
   const write = format === "csv" ? csvOf : jsonOf;
   const line = (event: StoredEvent) => write(rowOf(event, context.hidesPayloads, Date.now()));
   const head = format === "csv" ? lineOfCsv(COLUMNS) : "";
-  return downloadResponse(linesOf(events, line, head), TYPES[format], `deliveries.${format}`);
+  return downloadResponse(
+    linesOf(events, line, head, data.exports),
+    TYPES[format],
+    `deliveries.${format}`,
+  );
 }
 
-/** Writes lines as a stream, as fast as it is read. If the reader goes, no more is read from the store. */
+/**
+ * Writes lines as a stream, as fast as it is read: some in each turn, so that a reader who is slow keeps nobody waiting. If
+ * the reader goes, no more is read from the store.
+ */
 function linesOf(
   events: AsyncIterator<StoredEvent, undefined>,
   line: (event: StoredEvent) => string,
   head: string,
+  turns: Turns,
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let left = MAX_EXPORTED;
   let rest = head;
+  let isEnded = false;
+  const readSome = async () => {
+    let text = rest;
+    rest = "";
+    isEnded = left <= 0;
+    for (let i = 0; i < ROWS && left > 0 && !isEnded; i++) {
+      const { done, value } = await events.next();
+      if (done) isEnded = true;
+      else {
+        text += line(value);
+        left--;
+      }
+    }
+    return text;
+  };
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
-      let text = rest;
-      rest = "";
-      let isEnded = left <= 0;
-      for (let i = 0; i < ROWS && left > 0 && !isEnded; i++) {
-        const { done, value } = await events.next();
-        if (done) isEnded = true;
-        else {
-          text += line(value);
-          left--;
-        }
-      }
+      const text = await turns.take(readSome);
       if (text !== "") controller.enqueue(encoder.encode(text));
       if (!isEnded && left > 0) return;
       controller.close();

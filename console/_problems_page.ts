@@ -194,7 +194,11 @@ const tabOf = (id: string, state: typeof STATES[number] | undefined, isCurrent: 
     state ? stateName(state) : "all"
   }</a>`;
 
-function eventsOf({ events, cursor }: DeliveryPage, query: DeliveryQuery, context: PageContext) {
+function eventsOf(
+  { events, cursor, isCut }: DeliveryPage,
+  query: DeliveryQuery,
+  context: PageContext,
+) {
   const columns = { event: "", state: "", received: "", from: "", id: "id", attempts: "num" };
   const rows = events.map((event) => {
     const { id, receivedAt, state } = event;
@@ -213,9 +217,10 @@ function eventsOf({ events, cursor }: DeliveryPage, query: DeliveryQuery, contex
   });
   const { problem: id, state } = query;
   const older = cursor !== undefined &&
-    a(link("problem", { id, state, cursor }), "Older", "button");
+    a(link("problem", { id, state, cursor }), isCut ? "Search further back" : "Older", "button");
+  const empty = isCut ? "None found so far." : "None in this state.";
   return [
-    table("Events", columns, rows, { style: "list", empty: "None in this state." }),
+    table("Events", columns, rows, { style: "list", empty }),
     tag("p.more", older),
   ];
 }

@@ -11,6 +11,7 @@ import type {
 import { MAX_COUNT } from "./_counts.ts";
 import { recordOf } from "./_format.ts";
 import type { DeliveryQuery } from "./_query.ts";
+import type { Turns } from "./_turns.ts";
 
 /** Most events of a page, and most records read for it. */
 const SHOWN = 50;
@@ -108,9 +109,10 @@ export function filterOf(query: DeliveryQuery): EventFilter {
   };
 }
 
-/** Tells whether nothing but a state and times is chosen: an index leads to these events. */
-const isByState = ({ state: _state, from: _from, before: _before, ...others }: DeliveryQuery) =>
-  Object.values(others).every((each) => each === undefined);
+/** Tells whether nothing but a state, a problem and times is chosen: an index leads to these events. */
+const isByIndex = (
+  { state: _state, problem: _problem, from: _from, before: _before, ...others }: DeliveryQuery,
+) => Object.values(others).every((each) => each === undefined);
 
 /**
  * Searches deliveries, the newest first. Those whose ids begin with the text that is looked for come before all others.
@@ -121,6 +123,7 @@ const isByState = ({ state: _state, from: _from, before: _before, ...others }: D
  * @param query The choice.
  * @param place The place of the page.
  * @param newestDoneAt The time at which the newest done event was received, if it is known.
+ * @param turns Turns of the searches that take longer than a page should.
  * @returns The page.
  */
 export async function searchDeliveries(
@@ -128,6 +131,7 @@ export async function searchDeliveries(
   query: DeliveryQuery,
   { cursor, isFar = false }: PagePlace,
   newestDoneAt: number | undefined,
+  turns: Turns,
 ): Promise<DeliveryPage> {
   const named = await withId(store, query);
   const seen = new Set(named.map(({ id }) => id));
@@ -148,18 +152,18 @@ export async function searchDeliveries(
   if (!isText) await go({ maxReads: MIN_READS });
   const isLeft = () => next !== END && events.length < limit;
   if (isLeft()) {
-    const [maxReads, maxMs] = isFar ? [FAR_READS, FAR_MS] : [MAX_READS - MIN_READS, MAX_MS];
-    await go({ maxReads, maxMs });
+    if (isFar) await turns.take(() => go({ maxReads: FAR_READS, maxMs: FAR_MS }));
+    else await go({ maxReads: MAX_READS - MIN_READS, maxMs: MAX_MS });
   }
   const isNothing = () => isLeft() && events.length === 0 && shown.length === 0;
   if (isNothing() && query.state === "done" && newestDoneAt !== undefined) {
     const before = newestDoneAt + 1;
     if (newestDoneAt < (reachedAt ?? -Infinity)) {
-      return await searchDeliveries(store, { ...query, before }, {}, undefined);
+      return await searchDeliveries(store, { ...query, before }, {}, undefined, turns);
     }
   }
-  if (isNothing() && isOpen(query) && isByState(query)) {
-    await go({ maxReads: FAR_READS, maxMs: PATIENT_MS });
+  if (isNothing() && isOpen(query) && isByIndex(query)) {
+    await turns.take(() => go({ maxReads: FAR_READS, maxMs: PATIENT_MS }));
   }
   return {
     events: [...shown, ...events.filter(({ id }) => !seen.has(id))],

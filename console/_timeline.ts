@@ -5,7 +5,11 @@
  */
 import { html } from "@hono/hono/html";
 import type { EventRecord, ListedStep } from "../events/mod.ts";
-import type { Intervention, RecordedAttempt } from "../events/store/event_record.ts";
+import type {
+  Intervention,
+  InterventionKind,
+  RecordedAttempt,
+} from "../events/store/event_record.ts";
 import { askingStepOf, questionNameOf } from "../events/store/questions.ts";
 import { waitsForLimit } from "../events/store/settlement.ts";
 import { duration, eventsIn, type Html, link, number, shown, time, waitOf } from "./_format.ts";
@@ -151,7 +155,7 @@ function cancelledIn({ cancelRequestedAt, interventions = [] }: EventRecord): Ti
 }
 
 const INTERVENTIONS: Readonly<
-  Record<Intervention["is"], readonly [string, TimelineEntry["style"]]>
+  Record<InterventionKind, readonly [string, TimelineEntry["style"]]>
 > = {
   replayed: ["Replayed", "queued"],
   cancelled: ["Cancelled", "dead"],
@@ -159,8 +163,12 @@ const INTERVENTIONS: Readonly<
   step_set: ["Step said to have happened", "done"],
 };
 
+/** Describes a kind of intervention: one that a newer version has written by its name. */
+const describedKind = (is: string): (typeof INTERVENTIONS)[InterventionKind] =>
+  Object.hasOwn(INTERVENTIONS, is) ? INTERVENTIONS[is as InterventionKind] : [shown(is, 60), "dim"];
+
 function interventionEntry(record: EventRecord, { is, at, by, step }: Intervention): TimelineEntry {
-  const [title, style] = INTERVENTIONS[is];
+  const [title, style] = describedKind(is);
   const events = eventsIn(record);
   const aside = is === "cancelled" && events > 1
     ? `with all ${number(events)} of its batch`

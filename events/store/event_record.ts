@@ -386,8 +386,11 @@ export interface EventRecord {
   /** The last five things that people, tools or the app have done to it from outside, the latest last. */
   readonly interventions?:
     | readonly {
-      /** The kind. */
-      readonly is: "replayed" | "cancelled" | "step_forgotten" | "step_set";
+      /**
+       * The kind: `replayed`, `cancelled`, `step_forgotten` or `step_set`. A newer version of this package may have
+       * written another one.
+       */
+      readonly is: string;
       /** The time, milliseconds since the epoch. */
       readonly at: number;
       /** The person or the tool that has done it, as the caller has named it, bounded in length; none if it has not. */
@@ -489,6 +492,9 @@ export type EndedWait = NonNullable<EventRecord["woken"]>[number];
 
 /** A thing that was done to an event from outside. */
 export type Intervention = NonNullable<EventRecord["interventions"]>[number];
+
+/** A kind of it that this version writes. */
+export type InterventionKind = "replayed" | "cancelled" | "step_forgotten" | "step_set";
 
 /** The lease of a running event. */
 type LeaseTerm = NonNullable<EventRecord["lease"]>;
@@ -640,7 +646,8 @@ const RECORD: Checks<EventRecord> = {
     keep: orNone(isBoolean),
   }))),
   interventions: orNone(listOf(shape<Intervention>({
-    is: isOneOf(["replayed", "cancelled", "step_forgotten", "step_set"]),
+    // Of any kind: otherwise an older version could not read the record of an event that a newer one has changed.
+    is: isText,
     at: isTime,
     by: orNone(isText),
     step: orNone(isText),

@@ -17,6 +17,7 @@ import type {
   EventRecord,
   EventStep,
   Intervention,
+  InterventionKind,
   RecordedAttempt,
 } from "./event_record.ts";
 import { problemIdOf } from "./problem.ts";
@@ -463,7 +464,10 @@ export function waited(record: EventRecord, result: EndedWait): EventRecord {
  * @param intervention The kind and the time, and who has done it. Its texts are cut.
  * @returns The record.
  */
-export function intervened(record: EventRecord, intervention: Intervention): EventRecord {
+export function intervened(
+  record: EventRecord,
+  intervention: Intervention & { readonly is: InterventionKind },
+): EventRecord {
   const { is, at, by, step } = intervention;
   const noted: Intervention = {
     ...{ is, at },

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { newActId } from "../../console/_query.ts";
 import type { EventStore } from "../../events/mod.ts";
+import { event } from "../events/store/_moving.ts";
 import { setValue } from "../events/store/kv/_values.ts";
 import {
   type BoardUnderTest,
@@ -231,6 +232,18 @@ Deno.test("an event is repeated from a step on: a dead one is put back without i
   const after = await page(board, `/delivery?id=${id}`);
   assertMatch(after, /Replayed<\/b>.*Step forgotten<\/b>.*by operator/s);
   assert(!(await page(board, `/delivery?id=${id}`, VIEWER)).includes("repeat?"));
+});
+
+Deno.test("an intervention of a newer version is shown by its name", async () => {
+  await using board = await openBoard();
+  const interventions = [
+    { is: `lifted_up${HOSTILE}`, at: Date.now(), by: "Ada" },
+    { is: "constructor", at: Date.now() },
+  ];
+  await board.store.restore(event({ dueAt: Date.now() + 60_000, interventions }));
+  const html = await page(board, "/delivery?id=d1");
+  assertMatch(html, /<b>constructor<\/b>.*<b>lifted_up.*by Ada/s);
+  assert(!html.includes("<script>alert"));
 });
 
 Deno.test("only a dead or waiting event is repeated from a step", async () => {

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import type { Delivery } from "../../events/mod.ts";
 import { encodeValue } from "../../events/store/kv/value_codec.ts";
 import { readDeliveries } from "../../console/_deliveries_page.ts";
+import { Turns } from "../../console/_turns.ts";
 import { type BoardUnderTest, delivery, openBoard, storeDead, VIEWER } from "./_board.ts";
 import { NAMESPACE, openData } from "./_data.ts";
 
@@ -197,7 +198,7 @@ Deno.test("a file is not read further than it is taken", async () => {
       ended = true;
     }
   }
-  await using other = await openBoard({ data: { list: () => events() } });
+  await using other = await openBoard({ data: { list: () => events(), exports: new Turns(1) } });
   // Also for a browser, which takes compressed answers.
   const headers = { Cookie: await other.login(), "Accept-Encoding": "gzip" };
   const response = await other.get("/export?format=csv", headers);

@@ -15,10 +15,11 @@ import type { EventRecord, EventRef, GroupPosition, PayloadRef } from "../event_
 import { MAX_WAIT_MS } from "./_concurrency.ts";
 import { EventWrite } from "./_event_write.ts";
 import type { GroupIntake } from "./_group_intake.ts";
+import type { Group } from "./_group_records.ts";
 import { forEffects } from "./_kv_guard.ts";
 import { RecentIds, takeIds, TURN } from "./_ids.ts";
 import { eventIn, findEvents, refOf, remainsOf } from "./_layout.ts";
-import { type Group, holdGroup, leaveBehind, leaveGroup } from "./_ordering_groups.ts";
+import { holdGroup, leaveBehind, leaveGroup } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { deleteParts, MAX_BODY_BYTES } from "./_payload.ts";
 import { type Entry, read, readAll } from "./_reads.ts";

@@ -2,8 +2,8 @@ import { isTime } from "../../../core/shape.ts";
 import type { CheckedPage, Engine, Stored, StoredKind, StoreFinding } from "../engine.ts";
 import { type EventRecord, isEventRef } from "../event_record.ts";
 import { changeEvent } from "./_event_write.ts";
+import { repairGroups } from "./_group_repair.ts";
 import { eventIn, MARK, notesOf, readEvents, refOf } from "./_layout.ts";
-import { repairGroups } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import {
   type Entry,

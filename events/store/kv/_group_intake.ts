@@ -1,7 +1,8 @@
 import { NoTurnError } from "../engine.ts";
 import type { EventRecord, GroupPosition } from "../event_record.ts";
 import { MAX_WAIT_MS } from "./_concurrency.ts";
-import { type Group, joinGroup, placeFor, readToJoin, withPlaces } from "./_ordering_groups.ts";
+import type { Group } from "./_group_records.ts";
+import { joinGroup, placeFor, readToJoin, withPlaces } from "./_ordering_groups.ts";
 import type { StoreParts } from "./_parts.ts";
 import { readAll } from "./_reads.ts";
 import { hasTooManyChecks, isTooMuch, Write } from "./_write.ts";

@@ -138,14 +138,14 @@ export class EventScan {
     yield* this.#read(this.#list(keys.deadBetween(...range), way));
   }
 
-  /** Lists the events of a problem that may be in the states that are meant. */
+  /** Lists the events of a problem. Those in other states are steps as well, so that a page is bounded by them. */
   async *#failed(problem: string, range: Range, way: Way): AsyncGenerator<Step> {
     const { filter: { state }, onlyOpen = false } = way;
     const isMeant = (isDead: unknown) =>
       isDead ? state === "dead" || (state === undefined && !onlyOpen) : state !== "dead";
     const selector = this.#parts.keys.failedBetween(problem, ...range);
     for await (const step of this.#list(selector, way)) {
-      if (isMeant(step.entry!.value)) yield step;
+      yield isMeant(step.entry!.value) ? step : { ref: undefined, place: step.place };
     }
   }
 

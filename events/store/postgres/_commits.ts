@@ -9,7 +9,7 @@ import {
 import { type EventRecord, isOpen } from "../event_record.ts";
 import { textArray } from "./_arrays.ts";
 import { ChangeMaking, type Refused, RefusedError } from "../sql/change_making.ts";
-import { forgetAt, problemColumn } from "../sql/rows.ts";
+import { forgetAt } from "../sql/rows.ts";
 import {
   type Connections,
   FREE_MS,
@@ -180,7 +180,7 @@ export class Commits {
       const record = put.after!({ now });
       const isMore = record.group || record.receivedAt !== before.receivedAt ||
         record.payload && record.payload.id !== before.payload?.id ||
-        problemColumn(record) !== problemColumn(before);
+        record.problem !== before.problem;
       if (isMore || ids.has(record.id)) return undefined;
       ids.add(record.id);
       const columns = columnsOf(record, put, now, this.#newVersion());

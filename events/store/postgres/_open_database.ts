@@ -1,6 +1,7 @@
 import { consoleSink, type LogSink } from "../../../core/mod.ts";
 import { ClosedError } from "../engine.ts";
 import { Connections, type PgValue, type Session } from "./_connections.ts";
+import { buildIndexes } from "./_index_builds.ts";
 import type { PgSettings } from "./_pool.ts";
 import { bringToLayout, layoutOf, lockSchema } from "./_schema.ts";
 import { checkStatements, type PostgresReader } from "./_tx.ts";
@@ -36,6 +37,12 @@ export interface OpenDatabaseOptions {
    * @default {undefined} Nothing listens, and nobody is woken.
    */
   readonly listening?: PgSettings | undefined;
+  /**
+   * Set if it builds the indexes that are missing, beside all else: for an app, which stays.
+   *
+   * @default {false}
+   */
+  readonly buildsIndexes?: boolean | undefined;
   /** The log. */
   readonly log?: LogSink | undefined;
 }
@@ -52,6 +59,8 @@ export class OpenDatabase {
   readonly wakeUps: WakeUps | undefined;
   readonly #key: string;
   readonly #closed = Promise.withResolvers<void>();
+  readonly #closing = new AbortController();
+  #building: Promise<void> | undefined;
   #isClosed = false;
   #aheadMs = 0;
   #askAt = 0;
@@ -84,7 +93,8 @@ export class OpenDatabase {
    */
   static async open(
     settings: PgSettings,
-    { schema, handlers, mayBeEmpty = true, listening, log = consoleSink }: OpenDatabaseOptions,
+    { schema, handlers, mayBeEmpty = true, listening, buildsIndexes, log = consoleSink }:
+      OpenDatabaseOptions,
   ): Promise<OpenDatabase> {
     const db = await Connections.to(settings, { schema: `"${schema}"`, handlers });
     try {
@@ -100,6 +110,8 @@ export class OpenDatabase {
         await WakeUps.open({ settings: listening, db, channel: schema, log });
       const database = new OpenDatabase(db, key, wakeUps);
       await database.#askClock();
+      const { signal } = database.#closing;
+      if (buildsIndexes) database.#building = buildIndexes({ settings, db, log, signal });
       return database;
     } catch (error) {
       await db.close();
@@ -142,6 +154,8 @@ export class OpenDatabase {
     this.#isClosed = true;
     if (--this.place.openings === 0) places.delete(this.#key);
     this.#closed.resolve();
+    this.#closing.abort();
+    await this.#building;
     await this.wakeUps?.close();
     await this.db.close();
   }

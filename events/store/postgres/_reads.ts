@@ -15,7 +15,7 @@ import {
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES, type PayloadRef } from "../event_record.ts";
 import { textsIn } from "../sql/narrowing.ts";
-import { COLUMNS, isForgotten, problemColumns, problemCounts } from "../sql/rows.ts";
+import { COLUMNS, HAS_FAILED, inProblem, isForgotten } from "../sql/rows.ts";
 import { textArray } from "./_arrays.ts";
 import type { PgValue, Session } from "./_connections.ts";
 import { eventOf, type EventRow, refOf, selectDue, selectNext } from "./_rows.ts";
@@ -43,16 +43,22 @@ const NOTHING = [...COLUMNS.split(", "), "body"].map((name) => name === "due_at"
 /** The time before all others. */
 const ALWAYS = "'-Infinity'::float8";
 
-/** Finds the values of the column of problems: one step in the index leads to the next. */
+/** Finds the problems: one step in the index leads to the next. */
 const ALL_PROBLEMS = `with recursive found (problem) as (
-    select (select min(problem) from @event where problem > '')
+    select (select min(problem) from @event where problem > '' and ${HAS_FAILED})
     union all
-    select (select min(problem) from @event where problem > found.problem) from found
-      where found.problem is not null
+    select (select min(problem) from @event where problem > found.problem and ${HAS_FAILED})
+      from found where found.problem is not null
   )`;
 
 /** The same of one problem. */
-const ONE_PROBLEM = "with found (problem) as (select unnest($3::text[]))";
+const ONE_PROBLEM = "with found (problem) as (select $3::text)";
+
+/** Counts the events of a problem in some states, up to a number. */
+const countIn = (states: readonly EventState[]) =>
+  `(select count(*) from (select 1 from @event as event where event.problem = found.problem
+    and state in (${states.map((state) => `'${state}'`)}) and ${HAS_FAILED}
+    limit $1::float8::bigint) as counted)::float8`;
 
 type DueOptions = Parameters<Engine["due"]>[0];
 type GroupOptions = Parameters<Engine["group"]>[1];
@@ -171,13 +177,14 @@ export class EventReads
     after: readonly [number, string] | undefined,
   ): AsyncGenerator<Visit> {
     const { filter, isNewestFirst = false } = scan;
-    const problems = problemColumns(scan);
+    const { problem } = filter;
+    const problems = problem === undefined ? undefined : inProblem(scan, "$3");
     if (problems?.length === 0) return;
     const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
     const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
     let [at, id] = after ?? (isNewestFirst ? [Infinity, ""] : [-Infinity, ""]);
-    const own = problems ?? [];
-    const parts = problems?.map((_, i) => `problem = $${3 + i}`) ?? statesOf(scan);
+    const own = problem === undefined ? [] : [problem];
+    const parts = problems ?? statesOf(scan);
     const texts = problems || filter.ids || parts.length > 1 ? [] : textsIn(filter);
     if (texts.length > 0) return yield* this.#lookThrough(scan, parts[0]!, texts, [at, id]);
     const [conditions, more] = conditionsOf(filter, 3 + own.length);
@@ -265,21 +272,19 @@ export class EventReads
   async problems(
     { id, max, problems }: Parameters<Engine["problems"]>[0],
   ): Promise<ProblemCount[]> {
-    const rows = await this.#db.all<{ problem: string; count: number }>(
-      `${id === undefined ? ALL_PROBLEMS : ONE_PROBLEM} select problem, count from (
-        select problem, (select count(*) from (
-          select 1 from @event as event where event.problem = found.problem limit $1::float8::bigint
-        ) as counted)::float8 as count from found where problem is not null
-      ) as counts limit $2::float8::bigint`,
-      Math.min(max + 1, Number.MAX_SAFE_INTEGER),
-      2 * problems,
-      ...id === undefined ? [] : [textArray(problemColumns({ filter: { problem: id } })!)],
+    const rows = await this.#db.all<{ problem: string; dead: number; retrying: number }>(
+      `${id === undefined ? ALL_PROBLEMS : ONE_PROBLEM} select problem, ${
+        countIn(["dead"])
+      } as dead,
+        ${countIn(OPEN_STATES)} as retrying
+        from found where problem is not null limit $2::float8::bigint`,
+      ...[Math.min(max + 1, Number.MAX_SAFE_INTEGER), problems],
+      ...id === undefined ? [] : [id],
     );
-    // A condition on the count here would have Postgres count twice.
-    const counts = rows.filter(({ count }) => count > 0).map(({ problem, count }) =>
-      [problem, { count: Math.min(count, max), isMore: count > max }] as const
-    );
-    return problemCounts(counts).slice(0, problems);
+    const bounded = (count: number) => ({ count: Math.min(count, max), isMore: count > max });
+    return rows.filter(({ dead, retrying }) => dead + retrying > 0).map((row) => ({
+      ...{ id: row.problem, dead: bounded(row.dead), retrying: bounded(row.retrying) },
+    }));
   }
 
   async payload({ id }: PayloadRef, of: EventRef): Promise<Bytes> {

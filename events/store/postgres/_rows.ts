@@ -1,7 +1,7 @@
 import type { Bytes, Stored, Unreadable, Version } from "../engine.ts";
 import type { EventRecord, EventRef } from "../event_record.ts";
 import type { PutColumns } from "../sql/change_making.ts";
-import { type EventRow as SharedRow, problemColumn, recordIn } from "../sql/rows.ts";
+import { type EventRow as SharedRow, problemAt, recordIn } from "../sql/rows.ts";
 import { bytesArray, numberArray, textArray, utf8Array } from "./_arrays.ts";
 import { keyText, textOfKey } from "../sql/key_texts.ts";
 import { shownText } from "./_texts.ts";
@@ -93,7 +93,8 @@ const ALL: readonly Column[] = [...CHANGING, ...OTHERS];
 /** The same of an event that is there: what is taken in has not failed. */
 const ALL_OF_KNOWN: readonly Column[] = [
   ...ALL,
-  texts("problem", ({ record }) => problemColumn(record)),
+  texts("problem", ({ record }) => record.problem ?? null),
+  numbers("problem_at", ({ record }) => problemAt(record)),
 ];
 
 const nameOf = ([name]: Column) => name;

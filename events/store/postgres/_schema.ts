@@ -1,3 +1,4 @@
+import { HAS_FAILED } from "../sql/rows.ts";
 import { type Connections, type Session, sqlStateOf } from "./_connections.ts";
 
 /**
@@ -94,31 +95,48 @@ create table @layout (
 );
 `;
 
+/** An index that a later layout adds to the table of events, which may be large. */
+export interface Index {
+  readonly name: string;
+  /** The rest of the statement that makes it. */
+  readonly on: string;
+}
+
 /** A layout of the schema. The first one is made of an empty schema, and each other of the one before it. */
 export interface Layout {
-  /** The statements that make it. They must let the programs of {@linkcode Layout.usableBy} go on. */
+  /** The statements that make it. They must let the programs of {@linkcode Layout.usableBy} go on, and take no time. */
   readonly sql: string;
+  /** Indexes that it has besides: they are built later if there may be events, see `_index_builds.ts`. */
+  readonly indexes?: readonly Index[] | undefined;
   /** The number of the oldest layout whose programs may use it. Within a minor version it stays. */
   readonly usableBy: number;
   /** The version of the package that made it first, for people. */
   readonly since: string;
 }
 
-/**
- * Indexes that find the events that have failed, by their problems, and those that are done. A program of the first layout leaves
- * the column as it is: an event that it settles stays in the counts of its problem until this version changes it.
- */
+/** Columns by which the events that have failed are found. */
 const PROBLEMS = `
 alter table @event add column problem text collate "C";
-create index event_problem on @event (problem, received_at, id) where problem is not null;
-create index event_done on @event (received_at, id) where state = 'done';
+alter table @event add column problem_at double precision;
 `;
+
+/** Indexes that find the events that have failed, by their problems, and those that are done. */
+const OF_PROBLEMS: readonly Index[] = [
+  {
+    name: "event_problem",
+    on: `on @event (problem, state, received_at, id) where problem is not null and ${HAS_FAILED}`,
+  },
+  { name: "event_done", on: "on @event (received_at, id) where state = 'done'" },
+];
 
 /** The layouts, in their order: the number of the first one is 1. */
 export const LAYOUTS: readonly Layout[] = [
   { sql: TABLES, usableBy: 1, since: "0.1.0" },
-  { sql: PROBLEMS, usableBy: 1, since: "0.1.0" },
+  { sql: PROBLEMS, indexes: OF_PROBLEMS, usableBy: 1, since: "0.1.0" },
 ];
+
+/** All indexes that a later layout has added. */
+export const INDEXES: readonly Index[] = LAYOUTS.flatMap(({ indexes = [] }) => indexes);
 
 /** Codes of Postgres for a table or a schema that is not there. */
 const MISSING: readonly (string | undefined)[] = ["42P01", "3F000"];
@@ -154,7 +172,7 @@ async function readNotes(db: Session): Promise<{ name: string; value: string }[]
 
 /**
  * Brings a schema to the latest layout, in one transaction. Of several processes that start at the same time one does
- * so, and the others wait for it.
+ * so, and the others wait for it. The indexes of a later layout are left for later, unless the schema is empty.
  *
  * @param db The connections.
  * @param layouts The layouts that the program knows.
@@ -173,9 +191,22 @@ export async function bringToLayout(db: Connections, layouts = LAYOUTS): Promise
     const schema = db.schema.replace(/^"|"$/g, "").replaceAll('""', '"');
     const [found] = await tx.all("select 1 from pg_namespace where nspname = $1", schema);
     if (!found) await tx.run(`create schema ${db.schema}`);
-    for (const { sql } of layouts.slice(made)) await tx.run(sql);
+    // Who waits for a lock holds up all who come after it: rather somebody tries again.
+    if (made > 0) await tx.run(`set local lock_timeout = ${LOCK_MS}`);
+    for (const sql of statementsOf(layouts, made)) await tx.run(sql);
     for (const [name, value] of Object.entries(notesOf(layouts))) await note(tx, name, value);
   });
+}
+
+/** Longest wait of a migration for a lock of a table, in milliseconds. */
+const LOCK_MS = 500;
+
+/** Lists the statements of the transaction that brings a schema from a layout to the latest one. */
+function statementsOf(layouts: readonly Layout[], made: number): string[] {
+  return layouts.slice(made).flatMap(({ sql, indexes = [] }) => [
+    sql.trim(),
+    ...made === 0 ? indexes.map(({ name, on }) => `create index ${name} ${on};`) : [],
+  ]);
 }
 
 /** Beginning of the name of the lock that is held while a schema is changed. */
@@ -193,22 +224,27 @@ export async function lockSchema(tx: Session, schema: string): Promise<void> {
  * @param user The user of the app, who gets the rights to use it.
  * @param made The number of the layout that it has; 0 if it has no tables of a store.
  * @param layouts The layouts that the program knows.
- * @returns The statements, in one transaction.
+ * @returns The statements, in one transaction, and behind it the indexes that are built beside programs that write.
  */
 export function migrationOf(schema: string, user: string, made = 0, layouts = LAYOUTS): string {
   const [name, grantee] = [schema, user].map(quoted);
   const statements = [
     ...made === 0 ? [`create schema if not exists ${name};`] : [],
-    ...layouts.slice(made).map(({ sql }) => sql.trim()),
+    ...statementsOf(layouts, made),
     ...Object.entries(notesOf(layouts)).map(([note, value]) =>
       `insert into @layout values ('${note}', '${value}') on conflict (name) do update set value = excluded.value;`
     ),
   ];
+  const later = made === 0 ? [] : layouts.slice(made).flatMap(({ indexes = [] }) => indexes);
   return [
     ...["begin;", statements.join("\n").replaceAll("@", `${name}.`)],
     `grant usage on schema ${name} to ${grantee};`,
     `grant select, insert, update, delete on all tables in schema ${name} to ${grantee};`,
-    "commit;\n",
+    "commit;",
+    ...later.map(({ name: index, on }) =>
+      `create index concurrently if not exists ${index} ${on};`.replaceAll("@", `${name}.`)
+    ),
+    "",
   ].join("\n");
 }
 

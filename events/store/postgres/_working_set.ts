@@ -2,7 +2,7 @@ import { encodeCellKey } from "../cell_key.ts";
 import type { Bytes, CellKey, Move, Stored, SumChange, Unreadable, Version } from "../engine.ts";
 import type { EventRecord } from "../event_record.ts";
 import type { CellWrite, ChangeRows, PutColumns } from "../sql/change_making.ts";
-import { COLUMNS, isForgotten, nameOf, problemColumn } from "../sql/rows.ts";
+import { COLUMNS, isForgotten, nameOf } from "../sql/rows.ts";
 import { bytesArray, numberArray, textArray, utf8Array } from "./_arrays.ts";
 import type { Session } from "./_connections.ts";
 import {
@@ -470,14 +470,14 @@ export class WorkingSet implements ChangeRows<SetEvent> {
 
   /** Writes the problems of new events that have failed elsewhere: they were imported. */
   async #writeProblems(db: Session, inserted: readonly EventWrite[]): Promise<void> {
-    const failed = inserted.filter(({ record }) => problemColumn(record) !== null);
+    const failed = inserted.filter(({ record }) => record.problem !== undefined);
     if (failed.length === 0) return;
     await db.run(
-      `update @event as known set problem = failed.problem
+      `update @event as known set problem = failed.problem, problem_at = received_at
       from unnest($1::text[], $2::text[], $3::text[]) as failed (id, problem, version)
       where known.id = failed.id and known.version = failed.version`,
       textArray(failed.map(({ record }) => keyText(record.id))),
-      textArray(failed.map(({ record }) => problemColumn(record))),
+      textArray(failed.map(({ record }) => record.problem!)),
       textArray(failed.map(({ version }) => version)),
     );
   }

@@ -125,9 +125,9 @@ const [OPEN_MS, PAUSE_MS] = [30_000, 250] as const;
 /** Code of Postgres for a database that can only be read. */
 const READ_ONLY = "25006";
 
-/** Codes of errors that pass: the server starts, or has no connection left, or another one takes over. */
+/** Codes of errors that pass: the server starts, or has no connection left or a table locked, or another one takes over. */
 const PASSING =
-  /^(?:08...|53...|57P..|25006|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND)$/;
+  /^(?:08...|53...|55P03|57P..|25006|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND)$/;
 
 /** Messages of `npm:pg` without a code: nobody answers, or the connection has ended. */
 const NO_ANSWER = /^(?:timeout expired|Connection terminated unexpectedly)$/;
@@ -226,7 +226,8 @@ async function openFor(
     ? undefined
     : withAuthority(listeningAt(DOING, listenUrl), ca);
   try {
-    const open = async () => await writable(await openAt(address, { handlers, listening, log }));
+    const options = { handlers, listening, buildsIndexes: true, log };
+    const open = async () => await writable(await openAt(address, options));
     const opened = await whenThere(open, log);
     return new PostgresDatabase(opened, { setup, explain, isForTests });
   } catch (error) {
@@ -298,6 +299,8 @@ const REASONS: Readonly<Record<string, string>> = {
   "3D000": "there is no database of that name",
   "53300":
     "it has no connection left: see 'connections' of postgres(), and max_connections of the server",
+  "55P03":
+    "its tables are locked, and have to be changed: a transaction, such as one of pg_dump, takes long",
   "57P03": "it is starting up, or shutting down",
   "25006":
     "it can only be read: it is a standby, or default_transaction_read_only is set. Give the address of the primary",

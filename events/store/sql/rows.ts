@@ -3,13 +3,13 @@
  *
  * @module
  */
-import type { BoundedCount, CellKey, ProblemCount, Scan, Version } from "../engine.ts";
+import type { CellKey, Scan, Version } from "../engine.ts";
 import {
   type EventRecord,
   type EventRef,
   type EventState,
   isEventRecord,
-  isOpen,
+  OPEN_STATES,
 } from "../event_record.ts";
 
 /** The columns of an event that an engine works with. */
@@ -25,8 +25,9 @@ export interface EventRow<TJson = string> {
   readonly position: number | null;
   readonly payload: string | null;
   readonly forget_at: number | null;
-  /** See {@linkcode problemColumn}. */
+  /** The problem by which it has failed, and the time of receipt of the event that it is of: see {@linkcode HAS_FAILED}. */
   readonly problem: string | null;
+  readonly problem_at: number | null;
   readonly version: Version;
   readonly record: TJson;
 }
@@ -34,44 +35,28 @@ export interface EventRow<TJson = string> {
 /** The columns, for a query. */
 export const COLUMNS = [
   ...["seq", "id", "received_at", "state", "own_due_at", "other_due_at", "due_at", "group_key"],
-  ...["position", "payload", "forget_at", "problem", "version", "record"],
+  ...["position", "payload", "forget_at", "problem", "problem_at", "version", "record"],
 ].join(", ");
 
-/** Ends of the column of a problem: its event is dead, or tried again. */
-const [DEAD, OPEN] = [".dead", ".open"] as const;
+/**
+ * The condition of the index of the events that have failed, beside that they have a problem. A program of the first layout
+ * leaves the columns of the problem as they are when it settles an event, or puts another one in its row: so they count
+ * only for the event that they are of, until that is done.
+ */
+export const HAS_FAILED = "state <> 'done' and problem_at = received_at";
 
-/** Makes the column by which the events of a problem are found and counted; null for an event that has none. */
-export function problemColumn({ problem, state }: EventRecord): string | null {
-  if (problem === undefined || state === "done") return null;
-  return `${problem}${state === "dead" ? DEAD : OPEN}`;
+/** Returns the time in the column beside the one of an event's problem. */
+export function problemAt({ problem, receivedAt }: EventRecord): number | null {
+  return problem === undefined ? null : receivedAt;
 }
 
-/** Lists the values of that column that a scan may mean; undefined if it means no problem. */
-export function problemColumns({ filter, onlyOpen }: Scan): readonly string[] | undefined {
-  const { problem, state } = filter;
-  if (problem === undefined) return undefined;
-  const isAny = state === undefined;
-  const ends = [
-    ...(isAny && !onlyOpen) || state === "dead" ? [DEAD] : [],
-    ...isAny || isOpen(filter) ? [OPEN] : [],
-  ];
-  return ends.map((end) => problem + end);
+/** Makes the conditions that choose the events of a problem, one for each state that a scan may mean. */
+export function inProblem({ filter: { state }, onlyOpen = false }: Scan, id: string): string[] {
+  const all = onlyOpen ? OPEN_STATES : [...OPEN_STATES, "dead"];
+  return all.filter((each) => state === undefined || each === state).map((each) =>
+    `problem = ${id} and state = '${each}' and ${HAS_FAILED}`
+  );
 }
-
-/** Puts the counts of the column's values together, which are in their order. */
-export function problemCounts(
-  counts: readonly (readonly [column: string, count: BoundedCount])[],
-): ProblemCount[] {
-  const found = new Map<string, ProblemCount>();
-  for (const [column, count] of counts) {
-    const id = column.slice(0, column.lastIndexOf("."));
-    const known = found.get(id) ?? { id, dead: NONE, retrying: NONE };
-    found.set(id, { ...known, [column.endsWith(DEAD) ? "dead" : "retrying"]: count });
-  }
-  return [...found.values()];
-}
-
-const NONE: BoundedCount = { count: 0, isMore: false };
 
 /** Finds the time at which an event is forgotten. */
 export function forgetAt({ state }: EventRecord, now: number, forMs?: number): number | null {

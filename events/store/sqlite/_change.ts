@@ -8,7 +8,7 @@ import {
   type PutColumns,
   RefusedError,
 } from "../sql/change_making.ts";
-import { COLUMNS, type EventRow, nameOf, problemColumn } from "../sql/rows.ts";
+import { COLUMNS, type EventRow, nameOf, problemAt } from "../sql/rows.ts";
 import { readCell } from "./_cells.ts";
 import { type Connection, LostTransactionError } from "./_connection.ts";
 import type { Guard, SqliteTx } from "./_guard.ts";
@@ -184,9 +184,14 @@ class SqliteRows implements ChangeRows<EventRow> {
   ): void {
     if (row) return this.#update(row, record, columns, body);
     insertEvent(this.#db, { ...columns, record, body: body ?? null }, "replace");
-    const problem = problemColumn(record);
+    const { problem, id } = record;
     // It was imported.
-    if (problem) this.#db.run("update event set problem = ? where id = ?", problem, record.id);
+    if (problem === undefined) return;
+    this.#db.run(
+      "update event set problem = ?, problem_at = received_at where id = ?",
+      problem,
+      id,
+    );
   }
 
   #update(
@@ -198,7 +203,7 @@ class SqliteRows implements ChangeRows<EventRow> {
     const { seq } = row;
     const { own_due_at, other_due_at, group_key, position, payload, forget_at, version } = columns;
     const keepsBody = body === undefined || (body === null && payload && payload === row.payload);
-    const problem = problemColumn(record);
+    const isSame = hasProblemOf(row, record);
     if (keepsBody && runsOn(row, record, columns)) {
       // A column in the statement has its indexes written, even if its value stays.
       const sql = "update event set version = ?, record = ? where seq = ?";
@@ -208,12 +213,12 @@ class SqliteRows implements ChangeRows<EventRow> {
       `update event set received_at = ?, state = ?, own_due_at = ?, other_due_at = ?, group_key = ?, position = ?,
         payload = ?, settled_at = ?, forget_at = ?, version = ?, record = ?
         ${body === undefined ? "" : ", body = ?"} ${
-        problem === row.problem ? "" : ", problem = ?"
+        isSame ? "" : ", problem = ?, problem_at = ?"
       } where seq = ?`,
       ...[record.receivedAt, record.state, own_due_at, other_due_at, group_key, position, payload],
       ...[record.settledAt, forget_at, version, JSON.stringify(record)],
       ...(body === undefined ? [] : [body]),
-      ...(problem === row.problem ? [] : [problem]),
+      ...(isSame ? [] : [record.problem ?? null, problemAt(record)]),
       seq,
     );
   }
@@ -333,10 +338,15 @@ export function deleteRest(db: Connection, id: string): boolean {
 /** Columns that an event which runs on seldom changes. */
 const STAYING = ["own_due_at", "other_due_at", "group_key", "position"] as const;
 
+/** Checks that a row has the problem of a record. */
+function hasProblemOf(row: EventRow, record: EventRecord): boolean {
+  return row.problem === (record.problem ?? null) && row.problem_at === problemAt(record);
+}
+
 /** Checks for an event that runs on, as its row has it but for the record. */
 function runsOn(row: EventRow, record: EventRecord, columns: PutColumns): boolean {
   const { state, receivedAt } = record;
   return row.state === "running" && state === "running" && row.received_at === receivedAt &&
-    row.problem === problemColumn(record) &&
+    hasProblemOf(row, record) &&
     STAYING.every((name) => row[name] === columns[name]);
 }

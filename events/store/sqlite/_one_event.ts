@@ -1,6 +1,6 @@
 import type { Applied, Change, Put, Stored, Version } from "../engine.ts";
 import { type EventRecord, isOpen } from "../event_record.ts";
-import { forgetAt, problemColumn } from "../sql/rows.ts";
+import { forgetAt } from "../sql/rows.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
 import { INLINE_BYTES, insertEvent } from "./_rows.ts";
 
@@ -60,7 +60,7 @@ function update(
   const record = after!({ now });
   const isMore = record.group || record.receivedAt !== before.receivedAt ||
     record.payload && record.payload.id !== before.payload?.id ||
-    problemColumn(record) !== problemColumn(before);
+    record.problem !== before.problem;
   if (isMore) return undefined;
   const { state, dueAt, settledAt, payload } = record;
   const [keeping, emptying] = via ? UPDATES_VIA : UPDATES;

@@ -15,14 +15,7 @@ import {
 } from "../engine.ts";
 import { type EventRef, type EventState, OPEN_STATES } from "../event_record.ts";
 import { textsIn } from "../sql/narrowing.ts";
-import {
-  COLUMNS,
-  type EventRow,
-  isForgotten,
-  problemColumns,
-  problemCounts,
-  refOf,
-} from "../sql/rows.ts";
+import { COLUMNS, type EventRow, HAS_FAILED, inProblem, isForgotten, refOf } from "../sql/rows.ts";
 import type { Connection, SqlValue } from "./_connection.ts";
 import { PART_BYTES } from "./_change.ts";
 import { Slices } from "./_slices.ts";
@@ -188,9 +181,10 @@ class EventReads {
     const [beyond, direction] = isNewestFirst ? ["<", "desc"] : [">", "asc"];
     const order = `order by received_at ${direction}, id ${direction} limit ${PAGE}`;
     let [at, id] = after ?? beginningOf(filter, isNewestFirst);
-    const problems = problemColumns(scan);
+    const { problem } = filter;
+    const problems = problem === undefined ? undefined : inProblem(scan, "?");
     if (problems?.length === 0) return;
-    const parts = problems?.map(() => "event where problem = ?") ?? statesOf(scan);
+    const parts = problems?.map((each) => `event where ${each}`) ?? statesOf(scan);
     const texts = problems || filter.ids || parts.length > 1 ? [] : textsIn(filter);
     if (texts.length > 0) return yield* this.#lookThrough(scan, parts[0]!, texts, [at, id]);
     const [conditions, values] = conditionsOf(filter);
@@ -207,7 +201,7 @@ class EventReads {
       const further = [at, id, ...values];
       const rows = this.#db.all<EventRow>(
         sql,
-        ...selects.flatMap((_, i) => problems ? [problems[i]!, ...further] : further),
+        ...selects.flatMap(() => problem === undefined ? further : [problem, ...further]),
       );
       for (const row of rows) {
         if (isForgotten(row, this.#now())) continue;
@@ -292,33 +286,50 @@ class EventReads {
     return { count: Math.min(count, max), isMore: count > max || signal?.aborted === true };
   }
 
-  /** Counts the events with a value of the column of problems: at once if they are few, as most are. */
-  async #countProblem(column: string, max: number, slices: Slices): Promise<BoundedCount> {
+  /** Counts the events of a problem in a state: at once if they are few, as most are. */
+  async #countInState(
+    problem: string,
+    state: EventState,
+    max: number,
+    slices: Slices,
+  ): Promise<BoundedCount> {
     const few = Math.min(COUNTED, max);
-    const sql = "select count(*) as n from (select 1 from event where problem = ? limit ?)";
-    const { n: count } = this.#db.one<{ n: number }>(sql, column, few + 1)!;
+    const from = `event where problem = ? and state = '${state}' and ${HAS_FAILED}`;
+    const sql = `select count(*) as n from (select 1 from ${from} limit ?)`;
+    const { n: count } = this.#db.one<{ n: number }>(sql, problem, few + 1)!;
     if (count <= few) return { count, isMore: false };
-    return await this.#count("event where problem = ?", [column], { max, slices });
+    return await this.#count(from, [problem], { max, slices });
+  }
+
+  async #countProblem(id: string, max: number, slices: Slices): Promise<ProblemCount> {
+    const dead = await this.#countInState(id, "dead", max, slices);
+    let retrying: BoundedCount = { count: 0, isMore: false };
+    for (const state of OPEN_STATES) {
+      const { count, isMore } = await this.#countInState(id, state, max, slices);
+      const sum = retrying.count + count;
+      const hasMore = retrying.isMore || isMore || sum > max;
+      retrying = { count: Math.min(sum, max), isMore: hasMore };
+    }
+    return { id, dead, retrying };
   }
 
   async problems(
     { id, max, problems }: Parameters<Engine["problems"]>[0],
   ): Promise<ProblemCount[]> {
     const slices = new Slices();
-    const counts: (readonly [string, BoundedCount])[] = [];
+    const counts: ProblemCount[] = [];
     // One step in the index leads to the next problem.
-    const next = "select min(problem) as next from event where problem > ?";
-    for (let column = id ?? "", last = "", found = 0;;) {
-      const row = this.#db.one<{ next: string | null }>(next, column);
-      if (!row?.next) break;
-      column = row.next;
-      const [problem = ""] = column.split(".", 1);
-      if (problem !== last && (found++ === problems || (id !== undefined && problem !== id))) break;
-      last = problem;
-      counts.push([column, await this.#countProblem(column, max, slices)]);
+    const sql = `select min(problem) as next from event where problem > ? and ${HAS_FAILED}`;
+    const nextTo = (problem: string) => this.#db.one<{ next: string | null }>(sql, problem)?.next;
+    const isOne = id !== undefined;
+    for (let next = isOne ? id : nextTo(""); next && counts.length < problems;) {
+      const count = await this.#countProblem(next, max, slices);
+      // Its last event may be done meanwhile.
+      if (count.dead.count + count.retrying.count > 0) counts.push(count);
       await slices.next();
+      next = isOne ? null : nextTo(next);
     }
-    return problemCounts(counts);
+    return counts;
   }
 }
 

@@ -1,4 +1,5 @@
 import { APPLICATION_ID } from "../database_file.ts";
+import { HAS_FAILED } from "../sql/rows.ts";
 import type { Connection } from "./_connection.ts";
 
 /**
@@ -97,13 +98,12 @@ export interface Layout {
   readonly since: string;
 }
 
-/**
- * Indexes that find the events that have failed, by their problems, and those that are done. A program of the first layout leaves
- * the column as it is: an event that it settles stays in the counts of its problem until this version changes it.
- */
+/** The columns and indexes that find the events that have failed, by their problems, and those that are done. */
 const PROBLEMS = `
 alter table event add column problem text;
-create index event_problem on event (problem, received_at, id) where problem is not null;
+alter table event add column problem_at integer;
+create index event_problem on event (problem, state, received_at, id)
+  where problem is not null and ${HAS_FAILED};
 create index event_done on event (received_at, id) where state = 'done';
 `;
 

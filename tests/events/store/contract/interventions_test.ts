@@ -1,8 +1,9 @@
 /** Tests of what people and tools do to events from outside, and of who it was. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { EventStore } from "../../../../events/mod.ts";
 import { questionCell } from "../../../../events/store/questions.ts";
-import { buryAll, claimOne, delivery } from "../_events.ts";
+import { buryAll, claimOne, delivery, listed } from "../_events.ts";
+import { event } from "../_moving.ts";
 import { NAME, park, recordOf } from "../_parking.ts";
 import { noteStep, stepsOf } from "../_stepping.ts";
 import { testStoreOnce as testOnce } from "./_contract.ts";
@@ -69,6 +70,27 @@ testStoreOnce("a record keeps five interventions, and cuts their texts", async (
     ...["cancelled", "replayed", "cancelled", "replayed", "cancelled"],
   ]);
   assertEquals(notes[3]![1], `3${"é".repeat(39)}`);
+});
+
+testStoreOnce("an intervention of a newer version is read, listed and kept", async ({ store }) => {
+  const interventions = [{ is: "lifted_up", at: Date.now(), by: "Ada", its: ["own"] }];
+  const dead = { state: "dead", outcome: "failed", dueAt: null, settledAt: 2_000 };
+  assertEquals(await store.restore(event({ ...dead, interventions })), "restored");
+  assertEquals(await listed(store, { state: "dead" }), ["d1"]);
+  assert(await store.replay("d1", { by: "Bob" }));
+  const lease = await claimOne(store);
+  assertEquals(lease.record.interventions?.[0], interventions[0]);
+  await store.retry(lease, 60_000, new Error("no"));
+  assertEquals(await notesOf(store), [
+    ["lifted_up", "Ada", undefined],
+    ["replayed", "Bob", undefined],
+  ]);
+});
+
+testStoreOnce("an intervention whose kind is no text is refused", async ({ store }) => {
+  const interventions = [{ is: 1, at: Date.now() }];
+  const message = "its 'interventions' is not valid";
+  await assertRejects(() => store.restore(event({ interventions })), TypeError, message);
 });
 
 testStoreOnce("a wake names who it was, and wakes the event that is meant", async ({ store }) => {
