@@ -164,7 +164,7 @@ function overviewPage(overview: OverviewData, context: PageContext): Html {
     isEmpty(overview) && start(context),
     charts,
     activity && balance(overview, activity),
-    strip && strip.processes.length > 0 && processes(strip, Date.now()),
+    strip && strip.processes.length > 0 && processes(strip, context, Date.now()),
   );
 }
 
@@ -289,8 +289,14 @@ function runningItem({ id, name, since }: BriefEvent, context: PageContext, now:
   );
 }
 
-/** Lists the processes that are awake. */
-function processes({ processes }: Strip, now: number): Html {
+/** Names an event that runs, with the question before it is cancelled. */
+const brief = ({ id, name, since }: BriefEvent, context: PageContext, now: number): Content => [
+  ...[a(link("delivery", { id }), name), " ", dim(`for ${duration(now - since)}`)],
+  isOperator(context) && [" ", a(link("act", { kind: "cancel", id }), "Cancel…")],
+];
+
+/** Lists the processes that are awake, and what each runs: operators cancel that with two clicks. */
+function processes({ processes }: Strip, context: PageContext, now: number): Html {
   const columns = { process: "", version: "", since: "", busy: "num", runs: "", "last seen": "" };
   const rows = processes.map((process) => {
     const { id, name, version, startedAt, seenAt, places, busy, running } = process;
@@ -304,7 +310,7 @@ function processes({ processes }: Strip, now: number): Html {
         "num",
       ),
       td([
-        running.map((each) => [a(link("delivery", { id: each.id }), each.name), " "]),
+        running.map((each) => tag("div", brief(each, context, now))),
         more > 0 && dim(`and ${number(more)} more`),
       ], "wrap"),
       td(seenAt !== undefined && `${duration(Math.max(0, now - seenAt))} ago`),

@@ -2,10 +2,10 @@ import type { EventRecord } from "../events/mod.ts";
 import type { ProcessNote } from "../events/store/mod.ts";
 import { ANY, handledAs } from "../events/store/processes.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { deedButton } from "./_deeds.ts";
 import { aboutOf, duration, type Html, link, number, recordOf, shown, time } from "./_format.ts";
 import {
   a,
+  actLinks,
   beside,
   dim,
   isOperator,
@@ -182,9 +182,8 @@ function leaseOf({ leaseUntil, isLeaseOver }: RunningEvent) {
     : ["until ", time(leaseUntil, "short")];
 }
 
-function actOf(event: RunningEvent) {
-  const { id, cancelRequestedAt, isLeaseOver } = event;
+function actOf({ id, cancelRequestedAt }: RunningEvent) {
   if (cancelRequestedAt !== undefined) return dim(["cancelled ", time(cancelRequestedAt, "short")]);
-  const isWrong = isLeaseOver || isPastLimit(event);
-  return deedButton("act", { kind: "cancel", id }, "Cancel event", isWrong ? "danger" : "");
+  // A row moves up when another one ends: only the question does something, about the event that it names.
+  return actLinks(["cancel"], { id });
 }
