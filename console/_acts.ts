@@ -13,7 +13,7 @@ import type {
   NewConsoleRecord,
 } from "../events/store/own_cells.ts";
 import { type ActedEvents, ActLists } from "./_act_lists.ts";
-import { type Act, actOf, actRecord, keyOf } from "./_act_record.ts";
+import { type Act, actOf, actRecord, isResumable, keyOf } from "./_act_record.ts";
 import { stepsOf } from "./_act_steps.ts";
 import { aboutOf, eventsIn, recordOf } from "./_format.ts";
 import {
@@ -138,7 +138,7 @@ export class Acts {
     await own?.ended;
     const { value, version } = await records.readVersion(key);
     const stored = actOf(value, key);
-    if (!stored?.query || !RESUMED.includes(stored.state)) return;
+    if (!stored?.query || !isResumable(stored)) return;
     const { act: { stoppedBy: _by, error: _error, ...act }, lists } = await this.#lists.settled(
       stored,
     );
@@ -494,9 +494,6 @@ class ActProgress {
     }
   }
 }
-
-/** States that an act on many can be resumed from. */
-const RESUMED: readonly string[] = ["failed", "interrupted", "stopped"] satisfies Act["state"][];
 
 /** Tells whether an act is on events, and not a deed. */
 const isOnEvents = (kind: Act["kind"]): kind is ActKind =>

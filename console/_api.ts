@@ -15,7 +15,7 @@ import { readDeliveries } from "./_deliveries_page.ts";
 import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
-import { hideParked, readParked } from "./_parked_page.ts";
+import { hideParked, hideWaiting, readParked, readWaiting } from "./_parked_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { type OverviewData, readOverview, withoutErrors } from "./_overview_page.ts";
 import { readRefusals, withoutSamples } from "./_refusals_page.ts";
@@ -89,6 +89,7 @@ export const READINGS: Readonly<Record<string, Reading>> = {
   limits: { read: readLimits, hide: asIs },
   running: { isPrivate: true, read: readRunning, hide: hideRunning },
   parked: { isPrivate: true, read: readParked, hide: hideParked },
+  wake: { isPrivate: true, read: readWaiting, hide: hideWaiting },
   schedules: { read: readSchedules, hide: asIs },
   states: { read: readStates, hide: asIs },
   state: { isPrivate: true, read: readState, hide: hideValue },

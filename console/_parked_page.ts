@@ -3,7 +3,7 @@ import type { EventRecord } from "../events/mod.ts";
 import { askingStepOf, questionNameOf } from "../events/store/questions.ts";
 import { MAX_WAKE_BYTES } from "../events/store/waits.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { deedFields, deedForm, doDeed } from "./_deeds.ts";
+import { deedFields, deedForm, type Plan, planDeed } from "./_deeds.ts";
 import { found as deliveryOf } from "./_found.ts";
 import { aboutOf, duration, type Html, link, number, recordOf, shown, time } from "./_format.ts";
 import { ParameterError, Refusal } from "./_http.ts";
@@ -175,6 +175,31 @@ interface WakeForm {
   readonly flaw?: string;
 }
 
+/** Event that waits to be woken, and who may answer. */
+export interface Waiting extends ParkedEvent {
+  /** Ids of the senders who may answer, of whom an operator names one; undefined for anybody, or for no question. */
+  readonly senders: readonly number[] | undefined;
+}
+
+/**
+ * Reads what the form that wakes an event shows.
+ *
+ * @throws {Refusal} 404 if there is none of this id, 409 if it does not wait.
+ */
+export async function readWaiting(
+  data: ConsoleData,
+  parameters: URLSearchParams,
+): Promise<Waiting> {
+  const { record, wait, senders } = await waiting(data, text(parameters, "id"));
+  return { ...parkedOf(record, wait), senders };
+}
+
+/** Takes out the name that an event waits for, and what it is about, where payloads are not shown. */
+export const hideWaiting = (event: Waiting): Waiting => ({
+  ...event,
+  ...{ name: undefined, description: undefined },
+});
+
 /** Answers with the form that wakes an event. */
 export async function wakeQuestion({ data, parameters, context }: Visit): Promise<Page> {
   return wakePage(await waiting(data, text(parameters, "id")), context);
@@ -241,8 +266,8 @@ function wakePage(form: WakeForm, { hidesPayloads }: PageContext): Page {
 /** Most senders to choose from. */
 const MAX_SENDERS = 1_000;
 
-/** Wakes an event with the value of the form, or shows the form again with what is wrong. */
-export async function wake(visit: Visit): Promise<Page | Response> {
+/** Plans to wake an event with the value of the form, or shows the form again with what is wrong. */
+export async function wake(visit: Visit): Promise<Plan | Page> {
   const { data, context } = visit;
   const fields = deedFields(visit.parameters);
   const id = text(fields, "id");
@@ -253,20 +278,43 @@ export async function wake(visit: Visit): Promise<Page | Response> {
   }
   const record = recordOf((await deliveryOf(data, id)).event);
   const wait = record?.waitingFor;
-  return await doDeed(visit, fields, {
+  // Another wait than the one of the form has another meaning.
+  const isMeant = record?.state === "parked" && String(wait?.since) === fields.get("since");
+  return planDeed(visit, fields, {
     kind: word(fields, "kind", ["wake", "answer"]) ?? "wake",
+    would: `Its handler goes on ${
+      given.value === undefined ? "without a value" : "with the value"
+    }.`,
+    why: isMeant ? await whyNotAs(data, record, fields.get("as")) : GONE,
     eventId: id!,
     about: record && aboutOf(record),
-    change: async (by) => {
-      // Another wait than the one of the form has another meaning.
-      const isMeant = record?.state === "parked" && String(wait?.since) === fields.get("since");
-      return isMeant &&
-        await wakeIt(data, record, { value: given.value, by, as: fields.get("as") });
-    },
-    whyNot: "The event does not wait for this any more, or somebody was faster. Look again.",
+    change: async (by) =>
+      isMeant && await wakeIt(data, record, { value: given.value, by, as: fields.get("as") }),
+    whyNot: GONE,
     next: () => link("delivery", { id }),
   });
 }
+
+const GONE = "The event does not wait for this any more, or somebody was faster. Look again.";
+
+/** Finds why nobody may answer in a name; undefined if that is possible. */
+async function whyNotAs(
+  { store }: ConsoleData,
+  record: EventRecord,
+  as: string | null,
+): Promise<string | undefined> {
+  const senders = (await store.inspect.question(record))?.by;
+  if (!senders || senders.map(String).includes(as ?? "")) return undefined;
+  const names = senders.slice(0, MAX_NAMED).join(", ");
+  return `Only some senders may answer. 'as' must be the id of one of them: ${names}`;
+}
+
+/** Most senders that a reason names. */
+const MAX_NAMED = 20;
+
+/** Reads the sender in whose name somebody answers; undefined for none. */
+const senderIn = (as: string | null): number | undefined =>
+  as !== null && /^-?\d{1,16}$/.test(as) ? Number(as) : undefined;
 
 async function wakeIt(
   { store }: ConsoleData,
@@ -279,8 +327,7 @@ async function wakeIt(
     const { outcome } = await store.wake(name, value, { by, eventId: record.id });
     return outcome === "woken";
   }
-  const sender = as !== null && /^-?\d{1,16}$/.test(as) ? Number(as) : undefined;
-  const { outcome } = await store.answer(question, value, { by: sender, operator: by });
+  const { outcome } = await store.answer(question, value, { by: senderIn(as), operator: by });
   if (outcome === "refused") throw new Error("This sender may not answer the question");
   return outcome === "taken";
 }

@@ -10,7 +10,7 @@ import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import { SCHEDULE } from "../events/store/emission.ts";
 import { hasHandlerFor } from "../events/store/processes.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { deedButton, deedFields, doDeed } from "./_deeds.ts";
+import { deedButton, deedFields, type Plan, planDeed } from "./_deeds.ts";
 import { duration, type Html, link, recordOf, shown, stateBadge, time } from "./_format.ts";
 import { Refusal } from "./_http.ts";
 import {
@@ -202,8 +202,15 @@ function actsOf({ name, isUnreadable, paused }: ListedSchedule): Content {
   );
 }
 
-/** Runs, pauses or resumes a schedule. */
-export async function schedule(visit: Visit): Promise<Response> {
+/** What may be done to a schedule: its consequences, and the reason for which nothing may be left to do. */
+const DEEDS = {
+  run: ["Its handlers are run once more, beside its times.", "It can be run at any time."],
+  pause: ["Its next runs are left out, and not made up later.", "It is paused already."],
+  resume: ["It goes on with its next run.", "It is not paused."],
+} as const;
+
+/** Plans to run, pause or resume a schedule. */
+export async function schedule(visit: Visit): Promise<Plan> {
   const { data: { store } } = visit;
   const fields = deedFields(visit.parameters);
   const name = text(fields, "schedule") ?? "";
@@ -213,8 +220,12 @@ export async function schedule(visit: Visit): Promise<Response> {
     throw new Refusal(404, "No such schedule", "The store knows no schedule of this name.");
   }
   let next = "schedules";
-  return await doDeed(visit, fields, {
+  const [would, whyNot] = DEEDS[kind];
+  const isPaused = readNote(value)?.paused !== undefined;
+  return planDeed(visit, fields, {
     kind,
+    would,
+    why: (kind === "pause" && isPaused) || (kind === "resume" && !isPaused) ? whyNot : undefined,
     about: `schedule ${name}`,
     change: async (by) => {
       if (kind === "pause") return await pauseSchedule(store, name, by);
@@ -222,7 +233,7 @@ export async function schedule(visit: Visit): Promise<Response> {
       next = link("delivery", { id: await runSchedule(store, name) });
       return true;
     },
-    whyNot: kind === "pause" ? "It is paused already." : "It is not paused.",
+    whyNot,
     next: () => next,
   });
 }

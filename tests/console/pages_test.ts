@@ -4,7 +4,7 @@ import type { Act } from "../../console/_act_record.ts";
 import type { Activity } from "../../watch/activity.ts";
 import type { ConsoleData, Overview } from "../../console/_console_data.ts";
 import { ASSETS } from "../../console/_http.ts";
-import { askedAtOf, MAX_LENGTHS, newActId } from "../../console/_query.ts";
+import { askedAtOf, countedActId, MAX_LENGTHS, newActId } from "../../console/_query.ts";
 import type { Delivery } from "../../events/mod.ts";
 import {
   type BoardUnderTest,
@@ -636,9 +636,10 @@ Deno.test("a form without a question of the last hour is refused", async () => {
   await using board = await openBoard();
   await storeDead(board.store, "1");
   const ages = [3_700_000, -70_000];
-  const wrong = ["x", "", ...ages.map((age) => newActId(Date.now() - age)), "zzzzzzzzz-12345678"];
-  for (const act of wrong) {
-    const fields = { kind: "purge", state: "dead", act };
+  const idOf = (age: number) =>
+    countedActId("purge", { state: "dead" }, { askedAt: Date.now() - age, count: 1 });
+  for (const act of ["x", "", ...ages.map(idOf), "zzzzzzzzz-12345678"]) {
+    const fields = { kind: "purge", state: "dead", act, of: "1", typed: "1" };
     assertEquals((await board.act(fields)).status, 400, act);
   }
   assertEquals((await board.store.stats()).dead, 1);
@@ -651,13 +652,16 @@ Deno.test("a replay that can change nothing says why", async () => {
   assertStringIncludes(html, "None of the 1 that match can be replayed");
   assert(!html.includes('action="act"'));
   assertStringIncludes(await page(board, `/act?kind=replay&id=${id}`), "Its payload is not kept");
-  const fields = { kind: "replay", state: "done", act: newActId() };
+  // It was kept when it was counted.
+  const counted = { askedAt: Date.now(), count: 1 };
+  const act = countedActId("replay", { state: "done" }, counted);
+  const fields = { kind: "replay", state: "done", act, of: "1" };
   const progress = (await board.act(fields)).headers.get("Location")!;
   const text = await until(async () => {
     const text = await page(board, `/${progress}`);
     return text.includes("finished") && text;
   });
-  assertStringIncludes(text, "0 changed. 1 cannot be replayed");
+  assertStringIncludes(text, "0 of 1 changed. 1 cannot be replayed");
 });
 
 Deno.test("the page of an act that was interrupted claims nothing that is not known", async () => {
