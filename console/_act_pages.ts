@@ -57,7 +57,7 @@ import {
 export async function question({ data, parameters, context, isPoll }: Visit): Promise<Page> {
   const kind = kindOf(parameters);
   const id = text(parameters, "id");
-  const page = { title: "Confirm", at: "deliveries" };
+  const page = { title: "Confirm", at: "deliveries", isPrivate: true };
   if (id !== undefined) {
     // Made before the event is read: what comes after that is not part of the answer.
     const actId = newActId();
@@ -131,7 +131,7 @@ export async function acts({ data, parameters }: Visit): Promise<Page> {
 /** Answers with the events that an act has changed, and how they stand now. */
 export async function changed({ data, parameters }: Visit): Promise<Page> {
   const body = changedPage(await readChanged(data, parameters));
-  return { title: "Events of an act", at: "acts", body, isLive: true };
+  return { title: "Events of an act", at: "acts", body, isLive: true, isPrivate: true };
 }
 
 /** Reads a page of acts: the latest, or those behind a cursor. */

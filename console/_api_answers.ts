@@ -126,7 +126,8 @@ export class Api {
       throw new Refusal(403, "Hidden", "The app hides payloads, and this page as well.");
     }
     const found = await read(data, searchParams, hidesPayloads);
-    const headers = isPrivate ? { "Cache-Control": PRIVATE } : {};
+    const isUnpacked = typeof isPrivate === "function" ? isPrivate(found as never) : isPrivate;
+    const headers = isUnpacked ? { "Cache-Control": PRIVATE } : {};
     return jsonResponse(hidesPayloads ? hide!(found as never) : found, 200, headers);
   }
 

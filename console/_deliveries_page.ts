@@ -88,7 +88,8 @@ export async function deliveries(visit: Visit): Promise<Page | Response> {
   const meant = isPoll || cursor !== undefined ? undefined : meantBy(found);
   if (meant !== undefined) return redirect(link("delivery", { id: meant }));
   const body = deliveriesPage(found, cursor, context);
-  return { title: "Deliveries", at: "deliveries", body, isLive: cursor === undefined };
+  const isLive = cursor === undefined;
+  return { title: "Deliveries", at: "deliveries", body, isLive, isPrivate: true };
 }
 
 /** Finds the id of the only delivery that has the id, or the delivery id, that is looked for; undefined for none. */

@@ -97,11 +97,15 @@ export function withoutErrors({ strip, ...overview }: OverviewData): OverviewDat
   return { ...overview, strip: strip && { ...strip, wrong: wrong ?? [] } };
 }
 
+/** Tells whether the first page quotes an error, which a handler has written. */
+export const quotesError = ({ strip }: OverviewData): boolean =>
+  strip?.wrong.some(({ kind }) => kind === "problem") ?? false;
+
 /** Answers with the first page. */
 export async function overview({ data, parameters, context }: Visit): Promise<Page> {
   const found = await readOverview(data, parameters);
   const body = overviewPage(context.hidesPayloads ? withoutErrors(found) : found, context);
-  return { title: "Overview", at: "", body, isLive: true };
+  return { title: "Overview", at: "", body, isLive: true, isPrivate: quotesError(found) };
 }
 
 /** Most events that are named of those that run, of all and of a process. */

@@ -27,6 +27,9 @@ import { text, word } from "./_query.ts";
 const SHOWN = 50;
 const MAX_READS = 500;
 
+/** Most pages of events that only sleep which are passed over to find one that has others. */
+const MAX_PASSED = 10;
+
 /** Thing that an event waits for: the answer to a question, a time, or any other name. */
 type Awaited = "answer" | "time" | "name";
 
@@ -50,25 +53,34 @@ export interface ParkedEvent {
   readonly until: number;
 }
 
-/** Page of the events that wait to be woken. */
+/** Page of the events that wait for somebody. */
 export interface Parked {
   /** Events, the one that was received first, first: at most 50. Without that order if there are more than 2,000. */
   readonly events: readonly ParkedEvent[];
+  /** Number of events that were passed over, since they only sleep until a time. */
+  readonly sleeping: number;
   /** Cursor for the next page; undefined if there is none. */
   readonly cursor: string | undefined;
 }
 
-/** Reads a page of the events that wait to be woken. */
+/** Reads a page of the events that wait for somebody: those that only sleep are left out. */
 export async function readParked(
   { store }: ConsoleData,
   parameters: URLSearchParams,
 ): Promise<Parked> {
-  const page = await pageOf(store, text(parameters, "cursor"));
-  const events = page.events.flatMap((event) => {
-    const record = recordOf(event);
-    return record?.waitingFor ? [parkedOf(record, record.waitingFor)] : [];
-  });
-  return { events, cursor: page.cursor };
+  let cursor = text(parameters, "cursor");
+  let [events, sleeping]: [ParkedEvent[], number] = [[], 0];
+  for (let i = 0; i < MAX_PASSED && events.length === 0 && (i === 0 || cursor !== undefined); i++) {
+    const page = await pageOf(store, cursor);
+    const all = page.events.flatMap((event) => {
+      const record = recordOf(event);
+      return record?.waitingFor ? [parkedOf(record, record.waitingFor)] : [];
+    });
+    events = all.filter(({ waitsFor }) => waitsFor !== "time");
+    sleeping += all.length - events.length;
+    cursor = page.cursor;
+  }
+  return { events, sleeping, cursor };
 }
 
 /** Takes out the names that events wait for, and what they are about, where payloads are not shown. */
@@ -113,7 +125,11 @@ export async function parked({ data, parameters, context }: Visit): Promise<Page
   return { title: "Waiting for an answer", at: "parked", body, isLive: isFirst, isPrivate: true };
 }
 
-function parkedPage({ events, cursor }: Parked, isFirst: boolean, context: PageContext): Html {
+function parkedPage(
+  { events, sleeping, cursor }: Parked,
+  isFirst: boolean,
+  context: PageContext,
+): Html {
   const canAct = isOperator(context);
   const columns = {
     ...{ event: "", "waits for": "", since: "", until: "" },
@@ -128,11 +144,19 @@ function parkedPage({ events, cursor }: Parked, isFirst: boolean, context: PageC
     !isFirst && [a("parked", "The first"), " "],
     cursor !== undefined && a(link("parked", { cursor }), "More"),
   );
-  const empty = "No event waits to be woken.";
+  const empty = "No event waits for somebody.";
+  const all = a(link("deliveries", { state: "parked" }), "deliveries that are parked");
+  const asleep = sleeping > 0 && tag(
+    "p.dim",
+    `Left out here: ${number(sleeping)} that only sleep until a time. They are among the `,
+    all,
+    ".",
+  );
   return live(
     isFirst ? "rest" : undefined,
     tag("div.head", tag("h1", "Waiting for an answer")),
     table("Waiting", columns, rows, { style: "cards", empty }),
+    asleep,
     more,
   );
 }
@@ -260,7 +284,7 @@ function wakePage(form: WakeForm, { hidesPayloads }: PageContext): Page {
       back,
     ),
   ];
-  return { title: label, at: "parked", body: html`${body}` };
+  return { title: label, at: "parked", body: html`${body}`, isPrivate: true };
 }
 
 /** Most senders to choose from. */

@@ -103,7 +103,7 @@ export async function problems({ data, context }: Visit): Promise<Page> {
     count.count > found.length &&
       tag("p.dim", `These are the ${SHOWN} with the most events, of ${countText(count)}.`),
   );
-  return { title: "Problems", at: "problems", body, isLive: true };
+  return { title: "Problems", at: "problems", body, isLive: true, isPrivate: true };
 }
 
 /** Answers with the page of one problem. */

@@ -66,7 +66,7 @@ export async function refusals({ data, context }: Visit): Promise<Page> {
     )
     : found.map((each) => section(each, context));
   const body = live("rest", tag("div.head", tag("h1", "Refused deliveries")), list);
-  return { title: "Refused deliveries", at: "", body, isLive: true };
+  return { title: "Refused deliveries", at: "", body, isLive: true, isPrivate: true };
 }
 
 function section(refused: NotedRefusals, { platforms, hidesPayloads }: PageContext): Html {

@@ -96,7 +96,7 @@ export async function repeatQuestion(visit: Visit): Promise<Page> {
       a(link("delivery", { id }), "Keep it", "button"),
     ),
   ];
-  return { title: "Confirm", at: "deliveries", body: html`${body}` };
+  return { title: "Confirm", at: "deliveries", body: html`${body}`, isPrivate: true };
 }
 
 /** Plans to forget a step and the later ones, and to have the event handled again. */

@@ -121,7 +121,7 @@ export const hideRunning = ({ events, ...page }: Running): Running => ({
 export async function running({ data, context }: Visit): Promise<Page> {
   const found = await readRunning(data);
   const body = runningPage(context.hidesPayloads ? hideRunning(found) : found, context);
-  return { title: "Running", at: "running", body, isLive: true };
+  return { title: "Running", at: "running", body, isLive: true, isPrivate: true };
 }
 
 function runningPage({ events, isMore }: Running, context: PageContext): Html {

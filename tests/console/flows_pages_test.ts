@@ -384,3 +384,13 @@ Deno.test("a dead event without a fixture is not offered one", async () => {
   await board.store.emit("jobs", "digest", {}, { id: "own" });
   assert(!(await page(board, "/delivery?id=jobs:own")).includes("Fixture for a test"));
 });
+
+Deno.test("events that only sleep are not among those that wait for somebody", async () => {
+  await using board = await openBoard();
+  for (let i = 0; i < 60; i++) await park(board.store, `sleeps-${i}`, `sleep/${i}`);
+  const id = await park(board.store, "asks", "approval");
+  const html = await page(board, "/parked");
+  assertStringIncludes(html, `href="wake?id=${encodeURIComponent(id)}"`);
+  assert(!html.includes("sleeps-"));
+  assertStringIncludes(html, "Left out here: 60 that only sleep");
+});
