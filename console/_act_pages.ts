@@ -11,6 +11,7 @@ import { consequenceOf } from "./_consequences.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { found } from "./_found.ts";
 import {
+  dated,
   eventsIn,
   type Html,
   link,
@@ -22,6 +23,7 @@ import {
   shown,
   stateBadge,
   time,
+  when,
 } from "./_format.ts";
 import { ParameterError, redirect, Refusal } from "./_http.ts";
 import {
@@ -186,7 +188,7 @@ function questionOfOne(
     ["repository or chat", record && placeOf(record)],
     ["sender", record && !hidesPayloads && senderOf(record)],
     ["state", stateBadge(state)],
-    ["received", time(receivedAt)],
+    ["received", dated(receivedAt)],
     ["id", shown(id, 1_000), ".mono.wrap"],
   ]);
   const title = `${KIND_NAMES[kind]} this event`;
@@ -300,7 +302,7 @@ function progressPage(act: Act, canAct: boolean): Html {
   const badge = tag(`span.badge${isBad ? ".bad" : ""}${isRunning ? ".live" : ""}`, state);
   const known = facts([
     ["by", shown(act.by)],
-    ["at", time(act.at)],
+    ["at", dated(act.at)],
     ["resumed by", resumedBy && shown(resumedBy)],
     [eventId === undefined ? "on" : "event", !query && eventOf(act, 300)],
   ]);
@@ -461,7 +463,7 @@ function cellsOf(act: Act): Html[] {
   return [
     td(a(link("progress", { id }), KIND_NAMES[kind])),
     td(stoppedAt(act)),
-    td(time(at, "short")),
+    td(when(at)),
     td(query ? ["all that match: ", matches] : eventOf(act, 90), "wrap"),
     td(shown(by), "off"),
     td(

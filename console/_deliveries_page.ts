@@ -4,7 +4,7 @@ import type { BoundedCount } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { type DeliveryRow, rowOf } from "./_delivery_rows.ts";
 import { MAX_EXPORTED } from "./_export.ts";
-import { ago, type Html, link, number, shown, stateBadge, stateName, time } from "./_format.ts";
+import { type Html, link, number, shown, stateBadge, stateName, time, when } from "./_format.ts";
 import { ParameterError, redirect } from "./_http.ts";
 import {
   a,
@@ -287,7 +287,7 @@ function cellsOf(row: DeliveryRow, now: number): Html[] {
   return [
     td(a(link("delivery", { id }), name)),
     td([stateBadge(state), beside(isOdd ? outcome : waits)]),
-    td(ago(receivedAt, now)),
+    td(when(receivedAt, now)),
     td([
       description !== undefined && tag("div", shown(description)),
       originOf(row),
@@ -336,7 +336,7 @@ function more(page: Deliveries, cursor: string | undefined): Html {
   return tag(
     "p.more",
     cursor !== undefined && a(link("deliveries", query), "Newest"),
-    searchedTo !== undefined && tag("span", "Searched back to ", time(searchedTo, "short"), "."),
+    searchedTo !== undefined && tag("span", "Searched back to ", when(searchedTo), "."),
     cursor !== undefined && !isSorted &&
       tag("span", "Too many are open to show the newest first."),
     next !== undefined && a(link("deliveries", { ...query, cursor: next, far }), text, "button"),

@@ -16,6 +16,7 @@ import {
   shown,
   stateName,
   time,
+  when,
 } from "./_format.ts";
 import {
   a,
@@ -308,7 +309,7 @@ function processes({ processes }: Strip, context: PageContext, now: number): Htm
     return [
       td(shown(name ?? id, 80), "mono"),
       td(version === undefined ? "–" : shown(version, 60)),
-      td(startedAt !== undefined && time(startedAt, "short")),
+      td(startedAt !== undefined && when(startedAt, now)),
       td(
         places === undefined ? number(busy) : `${number(Math.min(busy, places))}/${number(places)}`,
         "num",
@@ -317,7 +318,7 @@ function processes({ processes }: Strip, context: PageContext, now: number): Htm
         running.map((each) => tag("div", brief(each, context, now))),
         more > 0 && dim(`and ${number(more)} more`),
       ], "wrap"),
-      td(seenAt !== undefined && `${duration(Math.max(0, now - seenAt))} ago`),
+      td(seenAt !== undefined && when(seenAt, now)),
     ];
   });
   return html`${tag("h2", "Processes")}${table("Processes", columns, rows)}`;
@@ -393,10 +394,10 @@ function agesOf(
   const isCountOld = counts !== null && (isOld(countedAt) || isOld(doneCountedAt));
   const parts = [
     isCountOld && html`
-      Counted at ${time(countedAt ?? now, "short")}${isOld(doneCountedAt) &&
-        html`, those that are done at ${time(doneCountedAt, "short")}`}.
+      Counted ${when(countedAt ?? now, now)}${isOld(doneCountedAt) &&
+        html`, those that are done ${when(doneCountedAt, now)}`}.
     `,
-    strip && isOld(strip.at) && html`Looked for what is wrong at ${time(strip.at, "short")}.`,
+    strip && isOld(strip.at) && html`Looked for what is wrong ${when(strip.at, now)}.`,
   ];
   return parts.some(Boolean) ? parts : html`&nbsp;`;
 }

@@ -5,12 +5,11 @@ import { MAX_WAKE_BYTES } from "../events/store/waits.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deedFields, deedForm, type Plan, planDeed } from "./_deeds.ts";
 import { found as deliveryOf } from "./_found.ts";
-import { aboutOf, duration, type Html, link, number, recordOf, shown, time } from "./_format.ts";
+import { aboutOf, dated, type Html, link, number, recordOf, shown, when } from "./_format.ts";
 import { ParameterError, Refusal } from "./_http.ts";
 import {
   a,
   beside,
-  dim,
   facts,
   isOperator,
   live,
@@ -173,8 +172,8 @@ function cellsOf(event: ParkedEvent): Html[] {
       beside(description !== undefined && shown(description)),
     ], "wrap"),
     td(whatOf(event), "wrap"),
-    td([duration(Math.max(0, Date.now() - since)), " ", dim(time(since, "short"))]),
-    td([left > 0 ? `in ${duration(left)} ` : "its time is over ", dim(time(until, "short"))]),
+    td(when(since)),
+    td([left <= 0 && "its time is over ", when(until)]),
   ];
 }
 
@@ -249,8 +248,8 @@ function wakePage(form: WakeForm, { hidesPayloads }: PageContext): Page {
   const known = facts([
     ["event", a(link("delivery", { id }), aboutOf(record))],
     ["waits for", whatOf({ waitsFor, asked, name: hidesPayloads ? undefined : wait.name })],
-    ["since", time(wait.since)],
-    ["until", time(wait.until)],
+    ["since", dated(wait.since)],
+    ["until", dated(wait.until)],
     ["id", shown(id, 1_000), ".mono.wrap"],
   ]);
   const value = html`

@@ -2,7 +2,7 @@ import { html } from "@hono/hono/html";
 import type { EventRecord } from "../events/mod.ts";
 import { deedFields, deedForm, type Plan, planDeed } from "./_deeds.ts";
 import { found } from "./_found.ts";
-import { aboutOf, link, number, recordOf, shown, stateBadge, time } from "./_format.ts";
+import { aboutOf, dated, link, number, recordOf, shown, stateBadge } from "./_format.ts";
 import { Refusal } from "./_http.ts";
 import { a, facts, type Page, tag, type Visit } from "./_layout.ts";
 import { text } from "./_query.ts";
@@ -65,7 +65,7 @@ export async function repeatQuestion(visit: Visit): Promise<Page> {
   const known = facts([
     ["event", a(link("delivery", { id }), aboutOf(record))],
     ["state", stateBadge(state)],
-    ["received", time(record.receivedAt)],
+    ["received", dated(record.receivedAt)],
     ["id", shown(id, 1_000), ".mono.wrap"],
   ]);
   const more = again.length - MAX_NAMES;

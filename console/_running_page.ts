@@ -2,7 +2,7 @@ import type { EventRecord } from "../events/mod.ts";
 import type { ProcessNote } from "../events/store/mod.ts";
 import { ANY, handledAs } from "../events/store/processes.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { aboutOf, duration, type Html, link, number, recordOf, shown, time } from "./_format.ts";
+import { aboutOf, duration, type Html, link, number, recordOf, shown, when } from "./_format.ts";
 import {
   a,
   actLinks,
@@ -179,11 +179,11 @@ function cellsOf(event: RunningEvent): Html[] {
 function leaseOf({ leaseUntil, isLeaseOver }: RunningEvent) {
   return isLeaseOver
     ? `over for ${duration(Date.now() - leaseUntil)}: another process takes it`
-    : ["until ", time(leaseUntil, "short")];
+    : ["ends ", when(leaseUntil)];
 }
 
 function actOf({ id, cancelRequestedAt }: RunningEvent) {
-  if (cancelRequestedAt !== undefined) return dim(["cancelled ", time(cancelRequestedAt, "short")]);
+  if (cancelRequestedAt !== undefined) return dim(["cancelled ", when(cancelRequestedAt)]);
   // A row moves up when another one ends: only the question does something, about the event that it names.
   return actLinks(["cancel"], { id });
 }

@@ -11,7 +11,7 @@ import { SCHEDULE } from "../events/store/emission.ts";
 import { hasHandlerFor } from "../events/store/processes.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deedButton, deedFields, type Plan, planDeed } from "./_deeds.ts";
-import { duration, type Html, link, recordOf, shown, stateBadge, time } from "./_format.ts";
+import { duration, type Html, link, recordOf, shown, stateBadge, when } from "./_format.ts";
 import { Refusal } from "./_http.ts";
 import {
   a,
@@ -170,21 +170,21 @@ function cellsOf(schedule: ListedSchedule): Html[] {
 function nextOf({ paused, next, overdueSince, isHandled }: ListedSchedule): Content {
   if (paused) {
     const by = paused.by === undefined ? "" : ` by ${shown(paused.by, 100)}`;
-    return [tag("span.badge", "paused"), " ", dim(["since ", time(paused.at, "short"), by])];
+    return [tag("span.badge", "paused"), " ", dim([when(paused.at), by])];
   }
   const overdue = overdueSince !== undefined && isHandled !== false && tag(
     "span.error",
     `overdue for ${duration(Date.now() - overdueSince)} `,
   );
   if (next === undefined) return [overdue, dim("not known")];
-  return [overdue, `in ${duration(next - Date.now())} `, dim(time(next, "short"))];
+  return [overdue, when(next)];
 }
 
 function lastOf({ last }: ListedSchedule): Content {
   if (!last) return dim("no run is kept");
   const { outcome } = last.event;
   return [
-    a(link("delivery", { id: last.event.id }), time(last.at, "short")),
+    a(link("delivery", { id: last.event.id }), when(last.at)),
     " ",
     stateBadge(last.event.state),
     beside(outcome !== undefined && outcome !== "handled" && outcome),

@@ -2,7 +2,7 @@ import { html } from "@hono/hono/html";
 import type { ListedState } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deedFields, deedForm, type Plan, planDeed } from "./_deeds.ts";
-import { type Html, link, number, shown, time } from "./_format.ts";
+import { dated, type Html, link, number, shown, when } from "./_format.ts";
 import { Refusal } from "./_http.ts";
 import { viewOf } from "./_json_view.ts";
 import {
@@ -141,7 +141,7 @@ function cellsOf({ intake, key, expiresAt, isUnreadable }: StateHead): Html[] {
         ? dim("of another version")
         : expiresAt === undefined
         ? dim("never")
-        : time(expiresAt, "short"),
+        : when(expiresAt),
     ),
   ];
 }
@@ -157,7 +157,7 @@ function statePage(state: StateWithValue, context: PageContext): Html {
   const known = facts([
     ["key", tag("span.mono", shown(key, 256))],
     ["intake", intake === undefined ? "none" : shown(intake, 256)],
-    ["expires", expiresAt === undefined ? !isUnreadable && "never" : time(expiresAt)],
+    ["expires", expiresAt === undefined ? !isUnreadable && "never" : dated(expiresAt)],
     ["version", tag("span.mono", shown(version, 100))],
   ]);
   const remove = isOperator(context) && [

@@ -539,6 +539,8 @@ browse("an approval that nobody gave is given with three clicks", async (world) 
   }
   const page = await world.enter("");
   await follow(page, "nav >> text=Waiting for an answer", /\/parked$/);
+  assertMatch(await textOf(page), /in 6 d/);
+  assertMatch((await page.locator("td time").last().getAttribute("title"))!, /20\d\d.* UTC$/);
   await follow(page, "text=Answer…", /\/wake\?/);
   await page.fill("textarea", "yes");
   await follow(page, "main button", /\/wake$/);

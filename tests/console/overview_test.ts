@@ -73,5 +73,5 @@ Deno.test("what was due at the last look is not red later, and the page says whe
   clock.advance(61_000);
   const html = await look();
   assert(!html.includes("nobody has taken it"));
-  assertStringIncludes(html, "Looked for what is wrong at");
+  assertStringIncludes(html, "Looked for what is wrong <time");
 });

@@ -4,6 +4,7 @@ import type { Act } from "../../console/_act_record.ts";
 import type { Activity } from "../../watch/activity.ts";
 import type { ConsoleData, Overview } from "../../console/_console_data.ts";
 import { ASSETS } from "../../console/_http.ts";
+import { when } from "../../console/_format.ts";
 import { askedAtOf, countedActId, MAX_LENGTHS, newActId } from "../../console/_query.ts";
 import type { Delivery } from "../../events/mod.ts";
 import {
@@ -204,9 +205,9 @@ Deno.test("the first page says which counts were cut short, and when old ones we
   assert(!html.includes("Counted at") && !html.includes("No delivery yet"));
   ages = [6_000, 0];
   const old = await page(board, "/");
-  assert(old.includes("Counted at <time") && !old.includes("those that are done at"));
+  assert(old.includes("Counted <time") && !old.includes("those that are done <"));
   ages = [0, 60_000];
-  assertStringIncludes(await page(board, "/"), ", those that are done at <time");
+  assertStringIncludes(await page(board, "/"), ", those that are done <time");
 });
 
 Deno.test("the first page shows nothing as a fact that was not read yet", async () => {
@@ -939,4 +940,41 @@ Deno.test("the list shows why deliveries have failed", async () => {
   await storeDead(board.store, "1", {}, new Error(`out of ${"l".repeat(300)}uck\nand more`));
   const html = await page(board, "/deliveries?state=dead");
   assertStringIncludes(html, `Error: out of ${"l".repeat(186)}…</div>`);
+});
+
+Deno.test("a time is shown by how far away it is, with the time itself on hover", () => {
+  const now = Date.UTC(2026, 0, 1);
+  const cases = [
+    ...[[-500, "just now"], [500, "now"], [-90_000, "1 min ago"], [90_000, "in 1 min"]] as const,
+    ...[[-7_200_000, "2 h ago"], [3 * 86_400_000, "in 3 d"], [-1_000, "1 s ago"]] as const,
+  ];
+  for (const [awayMs, text] of cases) {
+    const iso = new Date(now + awayMs).toISOString();
+    const expected = `<time datetime="${iso}" data-form="ago" title="${iso}">${text}</time>`;
+    assertEquals(String(when(now + awayMs, now)), expected);
+  }
+});
+
+Deno.test("each page says how long ago its times were", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const id = await storeDead(store, "1");
+  await store.accept(delivery("2"));
+  await store.park(await claim(store), { name: "n", timeoutMs: 60_000 });
+  await store.accept(delivery("3"));
+  await claim(store);
+  await store.scheduleNotes.write("hourly", { plan: "0 * * * * UTC", at: Date.now() }, null);
+  await (await store.state("a")).set(1, { expireAfterMs: 60_000 });
+  const act = await keepAct(board, { kind: "purge", query: { state: "dead" }, state: "finished" });
+  const [problem] = (await store.inspect.problems()).problems;
+  const pages = [
+    ...["/deliveries", `/delivery?id=${id}`, "/problems", `/problem?id=${problem!.id}`, "/running"],
+    ...["/parked", "/wake?id=github:2", "/schedules", "/states", "/state?key=a", "/acts"],
+    ...[`/progress?id=${act}`, `/act?kind=purge&id=${id}`],
+  ];
+  for (const path of pages) {
+    const html = await page(board, path);
+    assertMatch(html, /<time datetime="[^"]+Z" data-form="ago" title="[^"]+Z">/, path);
+    assert(!html.includes('data-form="short"'), path);
+  }
 });
