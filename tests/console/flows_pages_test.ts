@@ -1,3 +1,4 @@
+import { slotDelivery } from "../../events/schedules/slot_event.ts";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { newActId } from "../../console/_query.ts";
 import type { EventStore } from "../../events/mod.ts";
@@ -393,4 +394,25 @@ Deno.test("events that only sleep are not among those that wait for somebody", a
   assertStringIncludes(html, `href="wake?id=${encodeURIComponent(id)}"`);
   assert(!html.includes("sleeps-"));
   assertStringIncludes(html, "Left out here: 60 that only sleep");
+});
+
+Deno.test("a schedule shows how its last runs have ended", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const at = Math.floor(Date.now() / HOUR) * HOUR;
+  await store.scheduleNotes.write("hourly", { plan: "0 * * * * UTC", at }, null);
+  const ends = ["bury", "complete", "bury"] as const;
+  const ids: string[] = [];
+  for (const [i, end] of ends.entries()) {
+    const made = await store.accept(slotDelivery("hourly", at - (3 - i) * HOUR, false));
+    ids.push(made.id);
+    const lease = await claim(store);
+    await (end === "bury" ? store.bury(lease, new Error("no")) : store.complete(lease));
+  }
+  ids.push((await store.accept(slotDelivery("hourly", at, false))).id);
+  const html = await page(board, "/schedules");
+  const found = [...html.matchAll(/delivery\?id=([^"]+)".*?class="state (\w+)"/gs)];
+  assertEquals(found.map(([, id, state]) => [decodeURIComponent(id!), state]), [
+    ...[[ids[3], "queued"], [ids[2], "dead"], [ids[1], "done"], [ids[0], "dead"]],
+  ]);
 });
