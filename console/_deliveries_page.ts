@@ -141,10 +141,17 @@ function deliveriesPage(
   const { rows, query } = page;
   const canAct = isOperator(context) && rows.length > 0;
   const kinds = kindsFor(query.state);
-  const columns = { event: "", state: "", received: "", about: "", id: "id", attempts: "num" };
+  // Errors are long, and what is looked for where there are any: they have the wide column then.
+  const withErrors = rows.some(({ error }) => error !== undefined);
+  const columns = {
+    ...{ event: "", state: "", received: "", about: "" },
+    ...withErrors && { error: "" },
+    ...{ id: "id", attempts: "num" },
+  };
   const now = Date.now();
+  const cells = rows.map((row) => cellsOf(row, withErrors, now));
   const found = rows.length > 0
-    ? table("Deliveries", columns, rows.map((row) => cellsOf(row, now)), { style: "list" })
+    ? table("Deliveries", columns, cells, { style: "list" })
     : nothing(page);
   const acting = canAct && kinds.length > 0 &&
     tag("div.more", tag("span", "All that match:"), actLinks(kinds, query));
@@ -278,8 +285,8 @@ function filterForm(query: DeliveryQuery): Html {
 /** Most characters of an error in a list. */
 const MAX_ERROR = 200;
 
-function cellsOf(row: DeliveryRow, now: number): Html[] {
-  const { id, state, receivedAt, type, action, outcome, waits, description, attempts } = row;
+function cellsOf(row: DeliveryRow, withErrors: boolean, now: number): Html[] {
+  const { id, state, receivedAt, type, action, outcome, waits, description, attempts, error } = row;
   const isOdd = outcome === "ignored" || outcome === "cancelled";
   const name = type === undefined
     ? "of another version"
@@ -291,8 +298,8 @@ function cellsOf(row: DeliveryRow, now: number): Html[] {
     td([
       description !== undefined && tag("div", shown(description)),
       originOf(row),
-      row.error !== undefined && tag("div.why", firstLine(row.error)),
     ], "wrap"),
+    ...withErrors ? [td(error !== undefined && firstLine(error), "wrap")] : [],
     td(shown(id, 90), "mono dim id off"),
     td(attempts !== undefined && number(attempts), "num off"),
   ];

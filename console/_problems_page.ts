@@ -196,18 +196,22 @@ const tabOf = (id: string, state: typeof STATES[number] | undefined, isCurrent: 
   }</a>`;
 
 function eventsOf({ events, cursor }: DeliveryPage, query: DeliveryQuery, context: PageContext) {
-  const columns = { event: "", state: "", received: "", from: "", id: "id", attempts: "num" };
+  const { hidesPayloads } = context;
+  const columns = {
+    ...{ event: "", state: "", received: "", from: "" },
+    ...!hidesPayloads && { error: "" },
+    ...{ id: "id", attempts: "num" },
+  };
   const rows = events.map((event) => {
     const { id, receivedAt, state } = event;
     const record = recordOf(event);
     const error = record?.attempts.at(-1)?.error;
-    const why = error !== undefined && !context.hidesPayloads &&
-      tag("span.why.dim", shown(error.split("\n", 1)[0]!, 160));
     return [
-      td([a(link("delivery", { id }), record ? nameOf(record) : "of another version"), why]),
+      td(a(link("delivery", { id }), record ? nameOf(record) : "of another version")),
       td(stateBadge(state)),
       td(when(receivedAt)),
       td([record && shown(record.source, 60), beside(record && placeOf(record))], "wrap"),
+      ...hidesPayloads ? [] : [td(error !== undefined && shown(error.split("\n", 1)[0]!), "wrap")],
       td(shown(id, 90), "mono dim id off"),
       td(record && number(record.attempt), "num off"),
     ];

@@ -939,7 +939,7 @@ Deno.test("the list shows why deliveries have failed", async () => {
   await using board = await openBoard();
   await storeDead(board.store, "1", {}, new Error(`out of ${"l".repeat(300)}uck\nand more`));
   const html = await page(board, "/deliveries?state=dead");
-  assertStringIncludes(html, `Error: out of ${"l".repeat(186)}…</div>`);
+  assertStringIncludes(html, `Error: out of ${"l".repeat(186)}…</td>`);
 });
 
 Deno.test("a time is shown by how far away it is, with the time itself on hover", () => {
