@@ -4,6 +4,7 @@ import type { BoundedCount } from "../events/store/mod.ts";
 import { type Activity, type Period, PERIODS } from "../watch/activity.ts";
 import { type Health, shareOf, type Wrong, wrongIn } from "../watch/health.ts";
 import type { TypeNumbers } from "../watch/tally.ts";
+import { type Balance, balanceLine, balanceOf } from "./_balance.ts";
 import type { ConsoleData, Overview } from "./_console_data.ts";
 import { MAX_COUNT, type WaitingCounts } from "./_counts.ts";
 import {
@@ -73,11 +74,13 @@ interface Strip {
 }
 
 /** Data of the first page. What was not read yet is null. */
-export interface OverviewData extends Omit<Overview, "health"> {
+export interface OverviewData extends Omit<Overview, "health" | "totals"> {
   /** Period of the charts. */
   readonly period: Period;
   /** Things that may be wrong. */
   readonly strip: Strip | null;
+  /** Sum of the events of the period; null if it cannot be made. */
+  readonly sum: Balance | null;
 }
 
 /** Reads the first page. */
@@ -86,8 +89,9 @@ export async function readOverview(
   parameters: URLSearchParams,
 ): Promise<OverviewData> {
   const period = word(parameters, "period", PERIODS) ?? "hour";
-  const { health, ...overview } = await data.overview(period);
-  return { period, ...overview, strip: health && stripOf(health) };
+  const { health, totals, ...overview } = await data.overview(period);
+  const sum = balanceOf({ ...overview, totals, period });
+  return { period, ...overview, strip: health && stripOf(health), sum };
 }
 
 /** Takes the texts of errors out of what is wrong. */
@@ -144,7 +148,7 @@ function briefOf({ record, since }: Health["processes"][number]["running"][numbe
 }
 
 function overviewPage(overview: OverviewData, context: PageContext): Html {
-  const { activity, workers, period, strip } = overview;
+  const { activity, workers, period, strip, sum } = overview;
   const names = { hour: "Hour", day: "Day" };
   const tabs = PERIODS.map((each) =>
     html`<a href="${link("", { period: each })}" ${current(each === period)}>${names[each]}</a>`
@@ -168,7 +172,7 @@ function overviewPage(overview: OverviewData, context: PageContext): Html {
     tiles(overview, Date.now()),
     isEmpty(overview) && start(context),
     charts,
-    activity && balance(overview, activity),
+    activity && balanceLine(sum, period, activity),
     strip && strip.processes.length > 0 && processes(strip, context, Date.now()),
   );
 }
@@ -322,31 +326,6 @@ function processes({ processes }: Strip, context: PageContext, now: number): Htm
     ];
   });
   return html`${tag("h2", "Processes")}${table("Processes", columns, rows)}`;
-}
-
-/** Shows that all that has come is somewhere: it has ended, or is open. */
-function balance({ counts, period }: OverviewData, { total }: Activity): Html | undefined {
-  const span = period === "hour" ? "last hour" : "last 24 hours";
-  const { attempts, failed, parked, putOff } = total;
-  const tried = `${number(attempts)} attempts have ended, and ${number(failed)} of them ` +
-    `${failed === 1 ? "has" : "have"} failed; ${number(parked)} ${parked === 1 ? "has" : "have"} ` +
-    `parked its event, and ${number(putOff)} put it off.`;
-  const open = counts && [counts.queued, counts.running, counts.parked];
-  if (!open || open.some(({ isMore }) => isMore)) return tag("p.dim", `In the ${span} ${tried}`);
-  const { received, emitted, handled, ignored, dead, cancelled } = total;
-  const [waiting, running, asleep] = open.map(({ count }) => count) as [number, number, number];
-  const left = waiting + running + asleep;
-  const before = left + handled + ignored + dead + cancelled - received - emitted;
-  const more = before > 0
-    ? ` + ${number(before)} open before, or begun by hand`
-    : before < 0
-    ? ` − ${number(-before)} ended by hand`
-    : "";
-  const sum = `${number(received)} received + ${number(emitted)} of its own${more} = ` +
-    `${number(handled)} handled + ${number(ignored)} ignored + ${number(dead)} dead + ` +
-    `${number(cancelled)} cancelled + ${number(left)} open (${number(waiting)} queued, ` +
-    `${number(running)} running, ${number(asleep)} parked).`;
-  return tag("p.dim", `Events of the ${span}: ${sum} ${tried}`);
 }
 
 /** Says what the queued events wait for. */
