@@ -33,7 +33,7 @@ export interface DryRun {
   /** Id to do the act with, within an hour: it is done once. Undefined while it is counted, and if nothing would change. */
   readonly act?: string | undefined;
   readonly kind: ActKind;
-  /** What it would do, in words. */
+  /** Consequence that it would have, in words. */
   readonly would: string;
   /** Number of events that it would change: exact, unless there are more. */
   readonly count: number;

@@ -65,7 +65,7 @@ export interface StateCounts {
   readonly doneCountedAt: number | null;
   /** Time at which the longest-waiting due event became due; null if none is due. */
   readonly oldestDueAt: number | null;
-  /** What the processes had counted at that time, of the periods that somebody has looked at. */
+  /** Sums of what the processes had counted at that time, of the periods that somebody has looked at. */
   readonly totals: Totals;
 }
 

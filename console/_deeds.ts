@@ -57,7 +57,7 @@ export interface Plan {
   readonly kind: Act["kind"] | "stop";
   readonly eventId?: string | undefined;
   readonly about?: string | undefined;
-  /** What it would do, in words. */
+  /** Consequence that it would have, in words. */
   readonly would: string;
   /** Reason for which it would do nothing; undefined if it would do it. */
   readonly why?: string | undefined;

@@ -226,7 +226,7 @@ function actsOf({ name, isUnreadable, paused }: ListedSchedule): Content {
   );
 }
 
-/** What may be done to a schedule: its consequences, and the reason for which nothing may be left to do. */
+/** Acts on a schedule: the consequence of each, and the reason for which nothing may be left to do. */
 const DEEDS = {
   run: ["Its handlers are run once more, beside its times.", "It can be run at any time."],
   pause: ["Its next runs are left out, and not made up later.", "It is paused already."],
