@@ -386,6 +386,8 @@ browse("names of any script stay in their places, and widen no page", async (wor
     }
   }
   await page.setViewportSize({ width: 360, height: 800 });
+  // A busy machine reads what was counted after the first page has come.
+  await page.waitForSelector("[aria-label='By type']");
   const hidden = await page.evaluate(
     `(s => s.scrollWidth - s.clientWidth)(document.querySelector("[aria-label='By type']"))`,
   );
