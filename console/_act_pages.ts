@@ -1,13 +1,17 @@
 import { html, raw } from "@hono/hono/html";
 import type { StoredEvent } from "../events/mod.ts";
 import { doAct, whyNot } from "./_acting.ts";
+import type { Plan } from "./_deeds.ts";
+import { fieldsOf, hidden } from "./_form_fields.ts";
 import type { ActedEvents } from "./_act_lists.ts";
 import type { ActCount } from "./_act_steps.ts";
-import type { Act } from "./_act_record.ts";
+import { type Act, isResumable } from "./_act_record.ts";
 import type { ActPage } from "./_acts.ts";
+import { consequenceOf } from "./_consequences.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { found } from "./_found.ts";
 import {
+  dated,
   eventsIn,
   type Html,
   link,
@@ -19,6 +23,7 @@ import {
   shown,
   stateBadge,
   time,
+  when,
 } from "./_format.ts";
 import { ParameterError, redirect, Refusal } from "./_http.ts";
 import {
@@ -42,6 +47,7 @@ import {
   type ActQuery,
   actQueryOf,
   askedAtOf,
+  countedActId,
   type DeliveryQuery,
   kindOf,
   newActId,
@@ -53,7 +59,7 @@ import {
 export async function question({ data, parameters, context, isPoll }: Visit): Promise<Page> {
   const kind = kindOf(parameters);
   const id = text(parameters, "id");
-  const page = { title: "Confirm", at: "deliveries" };
+  const page = { title: "Confirm", at: "deliveries", isPrivate: true };
   if (id !== undefined) {
     // Made before the event is read: what comes after that is not part of the answer.
     const actId = newActId();
@@ -79,18 +85,35 @@ export async function act({ data, parameters: form, by }: Visit): Promise<Respon
   return redirect(isThere ? link("delivery", { id: eventId }) : link("progress", { id }));
 }
 
-/** Stops an act, and leads back to its page. */
-export async function stop({ data, parameters, by }: Visit): Promise<Response> {
-  const { id } = await readAct(data, parameters);
-  await data.acts.end(id, by);
-  return redirect(link("progress", { id }));
+/** Plans to stop an act on many. */
+export async function stop({ data, parameters, by }: Visit): Promise<Plan> {
+  const act = await readAct(data, parameters);
+  return planTurn("stop", act, () => data.acts.end(act.id, by));
 }
 
-/** Resumes an act, and leads back to its page. */
-export async function resume({ data, parameters, by }: Visit): Promise<Response> {
-  const { id } = await readAct(data, parameters);
-  await data.acts.resume(id, by);
-  return redirect(link("progress", { id }));
+/** Plans to resume an act on many. */
+export async function resume({ data, parameters, by }: Visit): Promise<Plan> {
+  const act = await readAct(data, parameters);
+  return planTurn("resume", act, () => data.acts.resume(act.id, by));
+}
+
+/** Plans to stop an act on many or to go on with it. That leads back to its page. */
+function planTurn(kind: "stop" | "resume", act: Act, change: () => Promise<void>): Plan {
+  const { id, state, query } = act;
+  const isOpen = query !== undefined &&
+    (kind === "stop" ? state === "running" : isResumable(act));
+  return {
+    kind,
+    about: `act ${id}`,
+    would: kind === "stop"
+      ? "It ends after the events in progress. It can be resumed."
+      : "It goes on with the events that are left.",
+    why: isOpen ? undefined : `It is ${state}: there is nothing to ${kind}.`,
+    run: async () => {
+      await change();
+      return redirect(link("progress", { id }));
+    },
+  };
 }
 
 /** Answers with the page of one act. */
@@ -110,7 +133,7 @@ export async function acts({ data, parameters }: Visit): Promise<Page> {
 /** Answers with the events that an act has changed, and how they stand now. */
 export async function changed({ data, parameters }: Visit): Promise<Page> {
   const body = changedPage(await readChanged(data, parameters));
-  return { title: "Events of an act", at: "acts", body, isLive: true };
+  return { title: "Events of an act", at: "acts", body, isLive: true, isPrivate: true };
 }
 
 /** Reads a page of acts: the latest, or those behind a cursor. */
@@ -147,47 +170,6 @@ export async function readChanged(
 function noSuchAct(): never {
   throw new Refusal(404, "No such act", "No act with this id is kept.");
 }
-/** Makes a field that {@linkcode fieldsOf} reads: browsers would send a line break as two characters. */
-export function hidden([name, value]: readonly [string, unknown]): Html | undefined {
-  if (value === undefined) return undefined;
-  const text = String(value).replace(/[%\p{Cc}]/gu, encodeURIComponent);
-  return html`<input type="hidden" name="${name}" value="${text}">`;
-}
-
-/** Reads the fields of the form that asks for an act. */
-export function fieldsOf(form: URLSearchParams): URLSearchParams {
-  try {
-    return new URLSearchParams([...form].map(([name, value]) => [name, decodeURIComponent(value)]));
-  } catch (error) {
-    if (error instanceof URIError) throw new ParameterError("a field was not in the question");
-    throw error;
-  }
-}
-
-/** Consequences of an act on one event, and on many. */
-const CONSEQUENCES: Readonly<Record<ActKind | "goOn", readonly [string, string]>> = {
-  replay: [
-    "It is put back and handled again, from its first attempt. Effects outside of the app happen again.",
-    "They are put back and handled again, from their first attempts. Effects outside of the app happen again.",
-  ],
-  // A dead event goes on.
-  goOn: [
-    "It is put back with new attempts, and goes on where it failed: what is noted as done stays done, and " +
-    "its idempotency keys stay the same. Only what is not noted happens again.",
-    "They are put back with new attempts, and go on where they failed: what is noted as done stays done, " +
-    "and their idempotency keys stay the same. Only what is not noted happens again. Those that " +
-    "somebody has cancelled stay dead: replay them one by one.",
-  ],
-  cancel: [
-    "It is not handled any further. If it runs, its handler is told to stop: what that has done by then stays done. It can be replayed.",
-    "They are not handled any further. The handlers of those that run are told to stop: what they have done by then stays done. They can be replayed.",
-  ],
-  purge: [
-    "It is deleted with its payload, for good.",
-    "They are deleted with their payloads, for good.",
-  ],
-};
-
 function questionOfOne(
   kind: ActKind,
   event: StoredEvent,
@@ -196,8 +178,7 @@ function questionOfOne(
 ): Html {
   const { id, state, receivedAt } = event;
   const record = recordOf(event);
-  const goesOn = kind === "replay" && state === "dead";
-  const [consequence] = CONSEQUENCES[goesOn ? "goOn" : kind];
+  const consequence = consequenceOf(kind, state, "one");
   const events = eventsIn(event);
   const ofBatch = kind !== "cancel" || events < 2 ? "" : ` It is the first of ${number(events)} ` +
     "events that are handled together: all of them that are open are cancelled.";
@@ -207,7 +188,7 @@ function questionOfOne(
     ["repository or chat", record && placeOf(record)],
     ["sender", record && !hidesPayloads && senderOf(record)],
     ["state", stateBadge(state)],
-    ["received", time(receivedAt)],
+    ["received", dated(receivedAt)],
     ["id", shown(id, 1_000), ".mono.wrap"],
   ]);
   const title = `${KIND_NAMES[kind]} this event`;
@@ -241,7 +222,7 @@ function actForm(
 }
 
 function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html {
-  const { count, isMore, askedAt, notKept } = counted;
+  const { count, isMore, notKept } = counted;
   const what = `${number(count)} ${count === 1 ? "event" : "events"}`;
   const name = KIND_NAMES[kind];
   const cannot = "are done, and their payloads are not kept.";
@@ -270,12 +251,12 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
     const empty = tag("div.empty", tag("p", why, a(link("deliveries", query), "Back")));
     return live("end", tag("h1", title), empty);
   }
-  const [, consequence] = CONSEQUENCES[kind === "replay" && query.state === "dead" ? "goOn" : kind];
+  const consequence = consequenceOf(kind, query.state, "many");
   const others = kind === "cancel"
     ? ". Where events are handled together, all of them are cancelled with the first one, also those that do not match."
     : ", and so is what has ended since.";
   const text = `${consequence} What has come since this was asked is left alone${others}`;
-  const fields = { kind, act: newActId(askedAt), ...query, of: count };
+  const fields = { kind, act: countedActId(kind, query, counted), ...query, of: count };
   const keep = back(kind === "replay" ? "Back" : "Keep them");
   const form = actForm(
     fields,
@@ -321,7 +302,7 @@ function progressPage(act: Act, canAct: boolean): Html {
   const badge = tag(`span.badge${isBad ? ".bad" : ""}${isRunning ? ".live" : ""}`, state);
   const known = facts([
     ["by", shown(act.by)],
-    ["at", time(act.at)],
+    ["at", dated(act.at)],
     ["resumed by", resumedBy && shown(resumedBy)],
     [eventId === undefined ? "on" : "event", !query && eventOf(act, 300)],
   ]);
@@ -482,7 +463,7 @@ function cellsOf(act: Act): Html[] {
   return [
     td(a(link("progress", { id }), KIND_NAMES[kind])),
     td(stoppedAt(act)),
-    td(time(at, "short")),
+    td(when(at)),
     td(query ? ["all that match: ", matches] : eventOf(act, 90), "wrap"),
     td(shown(by), "off"),
     td(

@@ -66,6 +66,10 @@ export interface Act {
   readonly error?: string | undefined;
 }
 
+/** Tells whether an act has ended before its last event: one on many can be resumed then. */
+export const isResumable = ({ state }: Act): boolean =>
+  state === "failed" || state === "interrupted" || state === "stopped";
+
 const isQuery = shape({
   state: isOneOf(STORED_STATES),
   ...{ type: orNone(isText), source: orNone(isText), place: orNone(isText), group: orNone(isText) },

@@ -5,6 +5,7 @@
  */
 import type { StoredEvent } from "../events/mod.ts";
 import type { Act } from "./_act_record.ts";
+import { consequenceOf } from "./_consequences.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { found } from "./_found.ts";
 import { eventsIn, recordOf } from "./_format.ts";
@@ -14,6 +15,8 @@ import {
   type ActKind,
   type ActQuery,
   actQueryOf,
+  askedAtOf,
+  countedActId,
   kindOf,
   kindsFor,
   newActId,
@@ -30,6 +33,8 @@ export interface DryRun {
   /** Id to do the act with, within an hour: it is done once. Undefined while it is counted, and if nothing would change. */
   readonly act?: string | undefined;
   readonly kind: ActKind;
+  /** Consequence that it would have, in words. */
+  readonly would: string;
   /** Number of events that it would change: exact, unless there are more. */
   readonly count: number;
   /** True while it is being counted: ask again. */
@@ -53,9 +58,10 @@ export async function askAct(data: ConsoleData, parameters: URLSearchParams): Pr
   while (counted.isMore && performance.now() < until) {
     counted = await data.actCounts.look(kind, query, true);
   }
-  const { askedAt, ...known } = counted;
-  const act = known.isMore || known.count === 0 ? undefined : newActId(askedAt);
-  return { dryRun: true, act, kind, ...known };
+  const { askedAt: _, ...known } = counted;
+  const isOver = !known.isMore && known.count > 0;
+  const act = isOver ? countedActId(kind, query, counted) : undefined;
+  return { dryRun: true, act, kind, would: consequenceOf(kind, query.state, "many"), ...known };
 }
 
 async function askOne(data: ConsoleData, kind: ActKind, id: string): Promise<DryRun> {
@@ -63,7 +69,8 @@ async function askOne(data: ConsoleData, kind: ActKind, id: string): Promise<Dry
   const actId = newActId();
   const { event } = await found(data, id);
   const why = await whyNot(data, kind, event);
-  const none = { dryRun: true, kind, isMore: false, notKept: 0 } as const;
+  const would = consequenceOf(kind, event.state, "one");
+  const none = { dryRun: true, kind, would, isMore: false, notKept: 0 } as const;
   if (why !== undefined) return { ...none, count: 0, first: [], why };
   return { ...none, act: actId, count: kind === "cancel" ? eventsIn(event) : 1, first: [id] };
 }
@@ -83,8 +90,10 @@ export async function doAct(
   const eventId = text(parameters, "id");
   const of = numberOf(parameters, "of");
   const query = eventId === undefined ? actQueryOf(parameters, kind) : undefined;
-  if (query && kind === "purge" && of === undefined) {
-    throw new ParameterError("'of' must be the number of events that were counted");
+  if (query && !isCounted({ id, kind, query, of })) {
+    throw new ParameterError(
+      "'of' must be the number that was counted for this 'act' and this choice: ask with 'dryRun'",
+    );
   }
   const act = query
     ? await data.acts.all({ id, kind, query, of, by })
@@ -98,6 +107,19 @@ export async function doAct(
     throw new Refusal(409, "Nothing was changed", why);
   }
   return act;
+}
+
+/** Checks whether the events of an act were counted, and are as many as its sender has been told. */
+function isCounted(
+  { id, kind, query, of }: {
+    readonly id: string;
+    readonly kind: ActKind;
+    readonly query: ActQuery;
+    readonly of: number | undefined;
+  },
+): boolean {
+  return of !== undefined &&
+    countedActId(kind, query, { askedAt: askedAtOf(id)!, count: of }) === id;
 }
 
 /** Checks whether two choices are the same, one of which has been stored. */

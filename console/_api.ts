@@ -15,9 +15,9 @@ import { readDeliveries } from "./_deliveries_page.ts";
 import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { readLimits } from "./_limits_page.ts";
-import { hideParked, readParked } from "./_parked_page.ts";
+import { hideParked, hideWaiting, readParked, readWaiting } from "./_parked_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
-import { type OverviewData, readOverview, withoutErrors } from "./_overview_page.ts";
+import { type OverviewData, quotesError, readOverview, withoutErrors } from "./_overview_page.ts";
 import { readRefusals, withoutSamples } from "./_refusals_page.ts";
 import { nameOfError } from "./_timeline.ts";
 import { hideRunning, readRunning } from "./_running_page.ts";
@@ -34,7 +34,7 @@ export interface Reading {
    */
   hide?(found: never): unknown;
   /** True if it has a payload, or what handlers have written: the answer is not compressed. */
-  readonly isPrivate?: boolean;
+  readonly isPrivate?: boolean | ((found: never) => boolean);
 }
 
 /** Marks that there is nothing to hide. */
@@ -43,6 +43,7 @@ const asIs = (found: unknown): unknown => found;
 /** Readings by the names of their pages. */
 export const READINGS: Readonly<Record<string, Reading>> = {
   overview: {
+    isPrivate: quotesError,
     read: readOverview,
     hide: (found: OverviewData) => withoutErrors(found),
   },
@@ -89,6 +90,7 @@ export const READINGS: Readonly<Record<string, Reading>> = {
   limits: { read: readLimits, hide: asIs },
   running: { isPrivate: true, read: readRunning, hide: hideRunning },
   parked: { isPrivate: true, read: readParked, hide: hideParked },
+  wake: { isPrivate: true, read: readWaiting, hide: hideWaiting },
   schedules: { read: readSchedules, hide: asIs },
   states: { read: readStates, hide: asIs },
   state: { isPrivate: true, read: readState, hide: hideValue },

@@ -9,6 +9,7 @@ import { withDeadline } from "../core/timeouts.ts";
 import { askAct, doAct } from "./_acting.ts";
 import { READINGS } from "./_api.ts";
 import type { ConsoleData } from "./_console_data.ts";
+import { dryRunOf, type PlanDryRun, type Planning } from "./_deeds.ts";
 import { payload } from "./_delivery_page.ts";
 import { exported } from "./_export.ts";
 import { fixture } from "./_fixture.ts";
@@ -21,14 +22,16 @@ import {
   Refusal,
   STORE_TIMEOUT_MS,
 } from "./_http.ts";
-import type { Answering, Visit } from "./_layout.ts";
+import type { Answering, Page, Visit } from "./_layout.ts";
 import type { Login, Session } from "./_login.ts";
-import { word } from "./_query.ts";
+import { KINDS, word } from "./_query.ts";
 
 /** Form of the console, which programs send as JSON. */
 export interface ApiForm {
   readonly answering: Answering;
   readonly maxBytes: number;
+  /** Reads what it asks for, for a dry run; undefined if it has none, or one of its own. */
+  readonly planning?: Planning | undefined;
 }
 
 /** Parts that programs are answered with. */
@@ -61,6 +64,13 @@ const CODES: Readonly<Record<number, string>> = {
 /** Pages that are files, and no JSON. */
 const FILES: Readonly<Record<string, (visit: Visit) => Promise<Response> | Response>> = {
   ...{ payload, fixture, export: exported },
+};
+
+/** Further facts about acts: their kinds, and the names that they are done in. */
+const DETAILS: Readonly<Record<string, object>> = {
+  act: { kinds: KINDS },
+  wake: { kinds: ["wake", "answer"], as: "one of the 'senders' that the page 'wake' names" },
+  schedule: { kinds: ["run", "pause", "resume"] },
 };
 
 /** Answers to programs. */
@@ -106,21 +116,34 @@ export class Api {
   }
 
   async #read(c: Context, name: string, session: Session): Promise<Response> {
-    const { data, forms, hidesPayloads } = this.#parts;
+    const { data, hidesPayloads } = this.#parts;
     const { searchParams } = new URL(c.req.url);
-    if (name === "") {
-      const pages = [...Object.keys(READINGS), ...Object.keys(FILES)];
-      return jsonResponse({ pages, acts: [...forms.keys()] });
-    }
     const visit = this.#parts.visitOf(c, session, searchParams);
+    if (name === "") return jsonResponse(this.#outline(visit));
     if (Object.hasOwn(FILES, name)) return await FILES[name]!(visit);
     const { read, hide, isPrivate } = READINGS[name]!;
     if (hidesPayloads && !hide) {
       throw new Refusal(403, "Hidden", "The app hides payloads, and this page as well.");
     }
     const found = await read(data, searchParams, hidesPayloads);
-    const headers: Record<string, string> = isPrivate ? { "Cache-Control": PRIVATE } : {};
+    const isUnpacked = typeof isPrivate === "function" ? isPrivate(found as never) : isPrivate;
+    const headers: Record<string, string> = isUnpacked ? { "Cache-Control": PRIVATE } : {};
     return jsonResponse(hidesPayloads ? hide!(found as never) : found, 200, headers);
+  }
+
+  /** Tells a program where it is, who it is, what there is to read, and what it may do. */
+  #outline({ by, context: { name: app, environment, session: { role }, hidesPayloads } }: Visit) {
+    const { forms } = this.#parts;
+    const acts = [...forms].map(([act, { planning }]) => [
+      act,
+      { hasDryRun: act === "act" || planning !== undefined, ...DETAILS[act] },
+    ]);
+    return {
+      ...{ app, environment, hidesPayloads },
+      you: { name: by, role, acts: Object.fromEntries(role === "operator" ? acts : []) },
+      pages: [...Object.keys(READINGS), ...Object.keys(FILES)],
+      acts: [...forms.keys()],
+    };
   }
 
   /**
@@ -130,7 +153,7 @@ export class Api {
   async #act(
     c: Context,
     name: string,
-    { answering, maxBytes }: ApiForm,
+    { answering, maxBytes, planning }: ApiForm,
     { session, isByToken }: { readonly session: Session; readonly isByToken: boolean },
   ): Promise<Response> {
     const { front, data } = this.#parts;
@@ -151,14 +174,32 @@ export class Api {
       const act = await doAct(data, parameters, by);
       return jsonResponse({ act }, act.state === "running" ? 202 : 200);
     }
-    if (dryRun) throw new Refusal(400, "Wrong parameter", "Only 'act' has a dry run.");
+    if (dryRun) return jsonResponse(await askPlan(planning, visit));
     const answer = await answering(visit);
-    const flaw = answer instanceof Response ? undefined : answer.flaw;
-    if (flaw !== undefined) throw new Refusal(400, "Wrong form", flaw);
+    checkFlaw(answer);
     const page = answer instanceof Response ? answer.headers.get("Location") : undefined;
     await checkDone(data, page);
     return jsonResponse({ ok: true, page });
   }
+}
+
+/**
+ * Finds what a form would do. It begins nothing.
+ *
+ * @throws {Refusal} 400 if the form has no dry run, or is not filled in as it must be.
+ */
+async function askPlan(planning: Planning | undefined, visit: Visit): Promise<PlanDryRun> {
+  if (!planning) throw new Refusal(400, "Wrong parameter", "This act has no dry run.");
+  const planned = await planning(visit);
+  if ("run" in planned) return dryRunOf(planned);
+  checkFlaw(planned);
+  throw new Refusal(400, "Wrong form", "The form is not complete.");
+}
+
+/** Refuses a form that is shown again, with what is wrong with it. */
+function checkFlaw(answer: Page | Response): void {
+  const flaw = answer instanceof Response ? undefined : answer.flaw;
+  if (flaw !== undefined) throw new Refusal(400, "Wrong form", flaw);
 }
 
 /**

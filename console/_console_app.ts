@@ -6,6 +6,7 @@ import { act, acts, changed, progress, question, resume, stop } from "./_act_pag
 import { Api, type ApiForm } from "./_api_answers.ts";
 import { compressed } from "./_compression.ts";
 import type { ConsoleData } from "./_console_data.ts";
+import { doing, type Planning } from "./_deeds.ts";
 import { deliveries } from "./_deliveries_page.ts";
 import { delivery, payload } from "./_delivery_page.ts";
 import { exported } from "./_export.ts";
@@ -101,10 +102,21 @@ class Board {
     const { sending } = options;
     const login = new Login(options, (...page) => this.#respond(undefined, ...page));
     const forms = new Map<string, ApiForm>();
-    const visit = (name: string, answering: Answering, maxBytes?: number): [string, Answer] => {
-      if (maxBytes !== undefined) forms.set(name, { answering, maxBytes });
+    const visit = (name: string, answering: Answering): [string, Answer] => [
+      name,
+      (c) => this.#visit(c, name, answering, undefined),
+    ];
+    const form = (
+      name: string,
+      answering: Answering,
+      maxBytes = MAX_ACT_BYTES,
+      planning?: Planning,
+    ): [string, Answer] => {
+      forms.set(name, { answering, maxBytes, planning });
       return [name, (c) => this.#visit(c, name, answering, maxBytes)];
     };
+    const plan = (name: string, planning: Planning, maxBytes?: number) =>
+      form(name, doing(planning), maxBytes, planning);
     this.#login = login;
     this.#api = new Api({
       ...options,
@@ -122,11 +134,10 @@ class Board {
       ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
     ]).set("login", (c) => login.show(c));
     this.#forms = new Map([
-      ...[visit("act", act, MAX_ACT_BYTES), visit("stop", stop, MAX_ACT_BYTES)],
-      visit("resume", resume, MAX_ACT_BYTES),
-      ...[visit("wake", wake, MAX_WAKE_FORM_BYTES), visit("repeat", repeat, MAX_ACT_BYTES)],
-      ...[visit("schedule", schedule, MAX_ACT_BYTES), visit("forget", forget, MAX_ACT_BYTES)],
-      ...sending ? [visit("send", sending.form, sending.maxBytes)] : [],
+      ...[form("act", act), plan("stop", stop), plan("resume", resume)],
+      ...[plan("wake", wake, MAX_WAKE_FORM_BYTES), plan("repeat", repeat)],
+      ...[plan("schedule", schedule), plan("forget", forget)],
+      ...sending ? [form("send", sending.form, sending.maxBytes)] : [],
     ]).set("login", (c) => login.answer(c)).set("logout", (c) => login.logout(c));
   }
 

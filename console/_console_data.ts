@@ -84,9 +84,13 @@ export class ConsoleData {
   constructor(store: EventStore, log: LogSink) {
     const records = store.consoleRecords;
     this.#store = store;
-    this.#counter = new StateCounter(store, log);
     const { watch, isNew } = Watch.of(store, log);
     this.#watch = watch;
+    this.#counter = new StateCounter(
+      store,
+      log,
+      async (period) => (await watch.activity.read(period)).activity?.total ?? null,
+    );
     watch.activity.onCount = () => {
       this.#counter.stir();
       watch.health.stir();
@@ -116,11 +120,14 @@ export class ConsoleData {
   async overview(period: Period): Promise<Overview> {
     const { activity } = this.#watch;
     const [counted, read, health] = await Promise.all([
-      this.#counter.look(),
+      this.#counter.look(period),
       activity.read(period),
       this.#health(),
     ]);
-    const none = { counts: null, waiting: null, countedAt: null, doneCountedAt: null };
+    const none = {
+      ...{ counts: null, waiting: null, countedAt: null, doneCountedAt: null },
+      totals: null,
+    };
     const known = counted ?? { ...none, oldestDueAt: await this.#store.oldestDueAt() };
     return { ...known, ...read, health };
   }

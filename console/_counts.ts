@@ -1,7 +1,8 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
 import type { BoundedCount, EventRecord, EventState, EventStore } from "../events/store/mod.ts";
 import { waitsForLimit } from "../events/store/settlement.ts";
-import { within } from "../watch/activity.ts";
+import { type Period, within } from "../watch/activity.ts";
+import type { TypeNumbers } from "../watch/tally.ts";
 
 /** Largest number that is counted. */
 export const MAX_COUNT = 10_000;
@@ -64,7 +65,12 @@ export interface StateCounts {
   readonly doneCountedAt: number | null;
   /** Time at which the longest-waiting due event became due; null if none is due. */
   readonly oldestDueAt: number | null;
+  /** Sums of what the processes had counted at that time, of the periods that somebody has looked at. */
+  readonly totals: Totals;
 }
+
+/** Numbers of what was counted by period, of all types together; null as long as nothing was read. */
+export type Totals = Readonly<Partial<Record<Period, TypeNumbers | null>>>;
 
 /**
  * Counts events by state while somebody looks: in the background, one count at a time, and with a rest after
@@ -77,6 +83,9 @@ export interface StateCounts {
 export class StateCounter {
   readonly #store: EventStore;
   readonly #log: LogSink;
+  readonly #totalOf: (period: Period) => Promise<TypeNumbers | null>;
+  /** Periods that somebody has looked at since the last count began. */
+  #periods = new Set<Period>();
   readonly #ending = new AbortController();
   #last: StateCounts | undefined;
   #counting: Promise<void> | undefined;
@@ -96,9 +105,19 @@ export class StateCounter {
   /** The count of those that are done, as far as it has got, if it takes several parts. */
   #part: DonePart | undefined;
 
-  constructor(store: EventStore, log: LogSink) {
+  /**
+   * @param store The store.
+   * @param log The log.
+   * @param totalOf Reads what was counted of a period, for a sum with the counts.
+   */
+  constructor(
+    store: EventStore,
+    log: LogSink,
+    totalOf: (period: Period) => Promise<TypeNumbers | null>,
+  ) {
     this.#store = store;
     this.#log = log;
+    this.#totalOf = totalOf;
   }
 
   /** Time at which the newest done event was received, as of the last count; undefined if none is known. */
@@ -107,7 +126,8 @@ export class StateCounter {
   }
 
   /** Returns the last counts, after a new one if it is due and quick; undefined while there are none. */
-  async look(): Promise<StateCounts | undefined> {
+  async look(period: Period): Promise<StateCounts | undefined> {
+    this.#periods.add(period);
     const isDue = performance.now() >= Math.max(this.#nextAt, this.#idleUntil);
     if (!this.#counting && isDue && !this.#ending.signal.aborted) {
       this.#counting = this.#count();
@@ -137,6 +157,7 @@ export class StateCounter {
     try {
       const { inspect } = this.#store;
       const { oldestDueAt, ...found } = await inspect.count(MAX_OPEN_READS, signal);
+      const totals = await this.#totals();
       const waiting = await this.#sortWaiting(found.queued, countedAt);
       const show = () => {
         const { at: doneCountedAt, count, isMore } = this.#done;
@@ -146,7 +167,7 @@ export class StateCounter {
           ...{ dead: bounded(dead), done: { count, isMore } },
         };
         const times = { countedAt, oldestDueAt, doneCountedAt };
-        if (!signal.aborted) this.#last = { counts, waiting, ...times };
+        if (!signal.aborted) this.#last = { counts, waiting, ...times, totals };
       };
       this.#nextAt = nextAfter(start);
       show();
@@ -159,6 +180,14 @@ export class StateCounter {
     } finally {
       this.#counting = undefined;
     }
+  }
+
+  /** Reads what was counted of the periods that somebody looks at. */
+  async #totals(): Promise<Totals> {
+    const periods = [...this.#periods];
+    this.#periods.clear();
+    const totals = periods.map(async (each) => [each, await this.#totalOf(each)] as const);
+    return Object.fromEntries(await Promise.all(totals));
   }
 
   /** Waits longer and longer while the counts stay the same. */

@@ -4,7 +4,7 @@ import type { BoundedCount } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { type DeliveryRow, rowOf } from "./_delivery_rows.ts";
 import { MAX_EXPORTED } from "./_export.ts";
-import { ago, type Html, link, number, shown, stateBadge, stateName, time } from "./_format.ts";
+import { type Html, link, number, shown, stateBadge, stateName, time, when } from "./_format.ts";
 import { ParameterError, redirect } from "./_http.ts";
 import {
   a,
@@ -88,7 +88,8 @@ export async function deliveries(visit: Visit): Promise<Page | Response> {
   const meant = isPoll || cursor !== undefined ? undefined : meantBy(found);
   if (meant !== undefined) return redirect(link("delivery", { id: meant }));
   const body = deliveriesPage(found, cursor, context);
-  return { title: "Deliveries", at: "deliveries", body, isLive: cursor === undefined };
+  const isLive = cursor === undefined;
+  return { title: "Deliveries", at: "deliveries", body, isLive, isPrivate: true };
 }
 
 /** Finds the id of the only delivery that has the id, or the delivery id, that is looked for; undefined for none. */
@@ -140,10 +141,17 @@ function deliveriesPage(
   const { rows, query } = page;
   const canAct = isOperator(context) && rows.length > 0;
   const kinds = kindsFor(query.state);
-  const columns = { event: "", state: "", received: "", about: "", id: "id", attempts: "num" };
+  // Errors are long, and what is looked for where there are any: they have the wide column then.
+  const withErrors = rows.some(({ error }) => error !== undefined);
+  const columns = {
+    ...{ event: "", state: "", received: "", about: "" },
+    ...withErrors && { error: "" },
+    ...{ id: "id", attempts: "num" },
+  };
   const now = Date.now();
+  const cells = rows.map((row) => cellsOf(row, withErrors, now));
   const found = rows.length > 0
-    ? table("Deliveries", columns, rows.map((row) => cellsOf(row, now)), { style: "list" })
+    ? table("Deliveries", columns, cells, { style: "list" })
     : nothing(page);
   const acting = canAct && kinds.length > 0 &&
     tag("div.more", tag("span", "All that match:"), actLinks(kinds, query));
@@ -277,8 +285,8 @@ function filterForm(query: DeliveryQuery): Html {
 /** Most characters of an error in a list. */
 const MAX_ERROR = 200;
 
-function cellsOf(row: DeliveryRow, now: number): Html[] {
-  const { id, state, receivedAt, type, action, outcome, waits, description, attempts } = row;
+function cellsOf(row: DeliveryRow, withErrors: boolean, now: number): Html[] {
+  const { id, state, receivedAt, type, action, outcome, waits, description, attempts, error } = row;
   const isOdd = outcome === "ignored" || outcome === "cancelled";
   const name = type === undefined
     ? "of another version"
@@ -286,12 +294,12 @@ function cellsOf(row: DeliveryRow, now: number): Html[] {
   return [
     td(a(link("delivery", { id }), name)),
     td([stateBadge(state), beside(isOdd ? outcome : waits)]),
-    td(ago(receivedAt, now)),
+    td(when(receivedAt, now)),
     td([
       description !== undefined && tag("div", shown(description)),
       originOf(row),
-      row.error !== undefined && tag("div.why", firstLine(row.error)),
     ], "wrap"),
+    ...withErrors ? [td(error !== undefined && firstLine(error), "wrap")] : [],
     td(shown(id, 90), "mono dim id off"),
     td(attempts !== undefined && number(attempts), "num off"),
   ];
@@ -335,7 +343,7 @@ function more(page: Deliveries, cursor: string | undefined): Html {
   return tag(
     "p.more",
     cursor !== undefined && a(link("deliveries", query), "Newest"),
-    searchedTo !== undefined && tag("span", "Searched back to ", time(searchedTo, "short"), "."),
+    searchedTo !== undefined && tag("span", "Searched back to ", when(searchedTo), "."),
     cursor !== undefined && !isSorted &&
       tag("span", "Too many are open to show the newest first."),
     next !== undefined && a(link("deliveries", { ...query, cursor: next, far }), text, "button"),

@@ -4,6 +4,7 @@ import type { ConsoleData } from "./_console_data.ts";
 import {
   aboutOf,
   countText,
+  dated,
   type Html,
   link,
   nameOf,
@@ -13,7 +14,6 @@ import {
   senderOf,
   shown,
   stateBadge,
-  time,
 } from "./_format.ts";
 import { hasFixture } from "./_fixture.ts";
 import { found, noSuchEvent } from "./_found.ts";
@@ -159,7 +159,7 @@ function unreadable({ id, state, receivedAt }: StoredEvent, context: PageContext
   const why =
     "This version cannot read its record: a newer one wrote it, or it is damaged. It is left as it is " +
     "until a version that can read it comes, or somebody purges it.";
-  const known = facts([["id", shown(id, 1_000), ".mono"], ["received", time(receivedAt)]]);
+  const known = facts([["id", shown(id, 1_000), ".mono"], ["received", dated(receivedAt)]]);
   return html`${head}${tag("div.note", tag("p", why))}${known}`;
 }
 
@@ -227,7 +227,7 @@ function stepsOf(record: EventRecord, steps: readonly ListedStep[], context: Pag
       const shownResult = !hidesPayloads && json !== undefined &&
         tag("pre", shown(json, MAX_RESULT));
       const aside = isBegun && "begun, its end is not known";
-      const below = [line(time(at)), shownResult, repeatFrom(name)];
+      const below = [line(dated(at)), shownResult, repeatFrom(name)];
       return item(isBegun ? "dead" : "done", shown(name, 300), aside, ...below);
     }),
   );

@@ -62,19 +62,28 @@ export function time(at: number, form: "full" | "short" | "minute" = "full"): Ht
 const AGES = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "min"], [1_000, "s"]] as const;
 
 /**
- * Shows how long ago a time was, with the time on hover. The script counts on.
+ * Shows how long ago a time was, or in how long it comes, with the time on hover. The script counts on.
  *
  * @param at The time, milliseconds since the epoch.
  * @param now The time now.
  * @returns The part of a page.
  */
-export function ago(at: number, now: number): Html {
+export function when(at: number, now: number = Date.now()): Html {
   if (!isTime(at)) return html`<span>at no time</span>`;
   const iso = new Date(at).toISOString();
-  const [ms, unit] = AGES.find(([ms]) => now - at >= ms) ?? [];
-  const text = ms === undefined ? "just now" : `${Math.floor((now - at) / ms)} ${unit} ago`;
-  return html`<time datetime="${iso}" data-form="ago" title="${iso}">${text}</time>`;
+  return html`<time datetime="${iso}" data-form="ago" title="${iso}">${distance(at, now)}</time>`;
 }
+
+function distance(at: number, now: number): string {
+  const [away, isAhead] = [Math.abs(now - at), at > now];
+  const [ms, unit] = AGES.find(([ms]) => away >= ms) ?? [];
+  if (ms === undefined) return isAhead ? "now" : "just now";
+  const length = `${Math.floor(away / ms)} ${unit}`;
+  return isAhead ? `in ${length}` : `${length} ago`;
+}
+
+/** Shows how long ago a time was, or in how long it comes, and the time itself beside it. */
+export const dated = (at: number): Html => html`${when(at)} <span class="dim">${time(at)}</span>`;
 
 /** Names a state for people: by the one word that addresses, the tool and messages have for it as well. */
 export const stateName = (state: StoredEvent["state"]): string => state;

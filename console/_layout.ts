@@ -41,7 +41,7 @@ export interface Page {
   readonly body: Html;
   /** True if the page has a part that refreshes itself. */
   readonly isLive?: boolean | undefined;
-  /** True if it has a payload, or all that a handler has written. It is not compressed. */
+  /** True if it has what a sender or a handler has written, or may have it. It is not compressed. */
   readonly isPrivate?: boolean | undefined;
   /** Flaw of the form that is shown again, for people: the answer has the status 400. */
   readonly flaw?: string | undefined;

@@ -1,6 +1,6 @@
 import type { ListedLimit } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { duration, type Html, number, shown, time } from "./_format.ts";
+import { duration, type Html, number, shown, when } from "./_format.ts";
 import { live, type Page, table, tag, td, type Visit } from "./_layout.ts";
 
 /** Most limits that are shown: there may be one for each chat. */
@@ -38,6 +38,6 @@ function cellsOf(
     td(free !== undefined && number(free), free === 0 ? "num error" : "num"),
     td(limit !== undefined && number(limit), "num"),
     td(perMs !== undefined && duration(perMs), "num"),
-    td(closedUntil !== undefined && time(closedUntil)),
+    td(closedUntil !== undefined && when(closedUntil)),
   ];
 }

@@ -190,7 +190,9 @@ export class Login {
   readonly #options: LoginOptions;
   readonly #respond: Respond;
   readonly #sessions: Sessions;
+  /** Tries of the form, and of programs: one with an old token does not keep its address from logging in. */
   readonly #tries = new LoginTries();
+  readonly #programTries = new LoginTries();
   readonly #forms = new Forms();
   readonly #cookie: string;
 
@@ -216,7 +218,7 @@ export class Login {
 
   /**
    * Finds the session of a program: by the token that it sends, or by the cookie of a login. Tries with wrong tokens
-   * count as those of the form do.
+   * are limited as those of the form are, and counted apart from them.
    *
    * @throws {Refusal} 401 without a valid one, 429 if its address has tried too often.
    */
@@ -227,10 +229,10 @@ export class Login {
     if (known) return { session: known, isByToken: false };
     if (token === undefined) throw unauthorized("Send a token of this console, or log in.");
     const ip = clientIp(c, { trustedProxyHops });
-    const waitMs = this.#tries.begin(ip);
+    const waitMs = this.#programTries.begin(ip);
     if (waitMs > 0) throw tooOften(waitMs);
     const role = this.#sessions.roleOf(token);
-    this.#tries.end(ip, role !== undefined);
+    this.#programTries.end(ip, role !== undefined);
     if (role) return { session: { role, id: PROGRAM, expiresAt: Infinity }, isByToken: true };
     writeLog(log, "warn", "console login refused", { ip });
     throw unauthorized("This is not a token of this console.");

@@ -2,24 +2,14 @@ import { html, raw } from "@hono/hono/html";
 import { EVENT_STATES, type EventState } from "../events/store/event_record.ts";
 import type { BoundedCount } from "../events/store/mod.ts";
 import { type Activity, type Period, PERIODS } from "../watch/activity.ts";
-import { type Health, shareOf, type Wrong, wrongIn } from "../watch/health.ts";
 import type { TypeNumbers } from "../watch/tally.ts";
+import { type Balance, balanceLine, balanceOf } from "./_balance.ts";
+import { barChart, seriesOf, succeeded, valuesTable } from "./_charts.ts";
 import type { ConsoleData, Overview } from "./_console_data.ts";
 import { MAX_COUNT, type WaitingCounts } from "./_counts.ts";
-import {
-  aboutOf,
-  countText,
-  duration,
-  type Html,
-  link,
-  number,
-  shown,
-  stateName,
-  time,
-} from "./_format.ts";
+import { countText, duration, type Html, link, number, shown, stateName, when } from "./_format.ts";
 import {
   a,
-  actLinks,
   beside,
   type Content,
   current,
@@ -34,49 +24,16 @@ import {
   type Visit,
 } from "./_layout.ts";
 import { word } from "./_query.ts";
-
-/** Event that is running or due, in a few words. */
-interface BriefEvent {
-  /** Id. */
-  readonly id: string;
-  /** Type, and repository or chat. */
-  readonly name: string;
-  /** Time since which it runs, or is due, milliseconds since the epoch. */
-  readonly since: number;
-}
-
-/** Process that is awake. */
-interface BriefProcess extends Omit<Health["processes"][number], "running"> {
-  /** Number of events that it has leased. */
-  readonly busy: number;
-  /** The longest-running ones, at most three. */
-  readonly running: readonly BriefEvent[];
-}
-
-/** Things that may be wrong, and those that are. */
-interface Strip {
-  /** Time at which it was read, milliseconds since the epoch. */
-  readonly at: number;
-  /** Things that are wrong, in the order of their importance. */
-  readonly wrong: readonly Wrong[];
-  /** Number of places of all processes that are busy, and of all places. */
-  readonly places: { readonly busy: number; readonly of: number };
-  /** Events that have been running for the longest, at most five. */
-  readonly longest: readonly BriefEvent[];
-  /** Event that has been due for the longest; null if none is due. */
-  readonly oldestDue: BriefEvent | null;
-  /** Numbers of attempts of the last 15 minutes and of the hour before, and of events that died in the last hour. */
-  readonly recent: Pick<NonNullable<Health["activity"]>, "recent" | "before" | "dead"> | null;
-  /** Processes that are awake. */
-  readonly processes: readonly BriefProcess[];
-}
+import { processes, type Strip, stripOf, stripTiles, wrongList } from "./_strip.ts";
 
 /** Data of the first page. What was not read yet is null. */
-export interface OverviewData extends Omit<Overview, "health"> {
+export interface OverviewData extends Omit<Overview, "health" | "totals"> {
   /** Period of the charts. */
   readonly period: Period;
   /** Things that may be wrong. */
   readonly strip: Strip | null;
+  /** Sum of the events of the period; null if it cannot be made. */
+  readonly sum: Balance | null;
 }
 
 /** Reads the first page. */
@@ -85,8 +42,9 @@ export async function readOverview(
   parameters: URLSearchParams,
 ): Promise<OverviewData> {
   const period = word(parameters, "period", PERIODS) ?? "hour";
-  const { health, ...overview } = await data.overview(period);
-  return { period, ...overview, strip: health && stripOf(health) };
+  const { health, totals, ...overview } = await data.overview(period);
+  const sum = balanceOf({ ...overview, totals, period });
+  return { period, ...overview, strip: health && stripOf(health), sum };
 }
 
 /** Takes the texts of errors out of what is wrong. */
@@ -97,49 +55,19 @@ export function withoutErrors({ strip, ...overview }: OverviewData): OverviewDat
   return { ...overview, strip: strip && { ...strip, wrong: wrong ?? [] } };
 }
 
+/** Tells whether the first page quotes an error, which a handler has written. */
+export const quotesError = ({ strip }: OverviewData): boolean =>
+  strip?.wrong.some(({ kind }) => kind === "problem") ?? false;
+
 /** Answers with the first page. */
 export async function overview({ data, parameters, context }: Visit): Promise<Page> {
   const found = await readOverview(data, parameters);
   const body = overviewPage(context.hidesPayloads ? withoutErrors(found) : found, context);
-  return { title: "Overview", at: "", body, isLive: true };
-}
-
-/** Most events that are named of those that run, of all and of a process. */
-const [MAX_LONGEST, MAX_OF_PROCESS] = [5, 3] as const;
-
-function stripOf(health: Health): Strip {
-  const { at, processes, oldestDue, activity } = health;
-  const all = processes.flatMap(({ running }) => running).sort((a, b) => a.since - b.since);
-  const places = processes.filter((each) => each.places !== undefined);
-  const sum = (numbers: readonly number[]) => numbers.reduce((sum, each) => sum + each, 0);
-  const busyIn = ({ running, places }: Health["processes"][number]) =>
-    Math.min(running.filter(({ isOverdue }) => !isOverdue).length, places ?? Infinity);
-  return {
-    at,
-    // As of the reading: what was due then may have been taken since.
-    wrong: wrongIn(health).filter(({ isOld }) => !isOld),
-    places: { busy: sum(places.map(busyIn)), of: sum(places.map(({ places }) => places ?? 0)) },
-    longest: all.slice(0, MAX_LONGEST).map(briefOf),
-    oldestDue: oldestDue && {
-      id: oldestDue.id,
-      name: oldestDue.record ? aboutOf(oldestDue.record) : shown(oldestDue.id),
-      since: oldestDue.at,
-    },
-    recent: activity && { recent: activity.recent, before: activity.before, dead: activity.dead },
-    processes: processes.map(({ running, ...process }) => ({
-      ...process,
-      busy: running.length,
-      running: running.slice(0, MAX_OF_PROCESS).map(briefOf),
-    })),
-  };
-}
-
-function briefOf({ record, since }: Health["processes"][number]["running"][number]): BriefEvent {
-  return { id: record.id, name: aboutOf(record), since };
+  return { title: "Overview", at: "", body, isLive: true, isPrivate: quotesError(found) };
 }
 
 function overviewPage(overview: OverviewData, context: PageContext): Html {
-  const { activity, workers, period, strip } = overview;
+  const { activity, workers, period, strip, sum } = overview;
   const names = { hour: "Hour", day: "Day" };
   const tabs = PERIODS.map((each) =>
     html`<a href="${link("", { period: each })}" ${current(each === period)}>${names[each]}</a>`
@@ -158,13 +86,13 @@ function overviewPage(overview: OverviewData, context: PageContext): Html {
   return live(
     "often",
     head,
-    stripTiles(overview, Date.now()),
+    stripTiles(strip, activity, Date.now()),
     strip && wrongList(strip, context, Date.now()),
     tiles(overview, Date.now()),
     isEmpty(overview) && start(context),
     charts,
-    activity && balance(overview, activity),
-    strip && strip.processes.length > 0 && processes(strip, Date.now()),
+    activity && balanceLine(sum, period, activity),
+    strip && strip.processes.length > 0 && processes(strip, context, Date.now()),
   );
 }
 
@@ -207,136 +135,6 @@ function activityOf(activity: Activity, period: Period): Html {
 
 /** Age from which on the time of a count is shown, in milliseconds. */
 const OLD_MS = 5_000;
-
-/** Shows what may be wrong: red if it is. */
-function stripTiles({ strip, activity }: OverviewData, now: number): Html {
-  const { places, longest, oldestDue, recent, wrong } = strip ?? {};
-  const tile = (kind: Wrong["kind"], to: string, name: string, text: string, aside: Content) =>
-    a(
-      to,
-      [dim(name), tag("b", text), aside ? dim(aside) : html`&nbsp;`],
-      wrong?.some((each) => each.kind === kind) ? "bad" : undefined,
-    );
-  const [first] = longest ?? [];
-  const refused = activity?.refusedBy.reduce((sum, { count }) => sum + count, 0);
-  return tag(
-    "div.strip",
-    tile(
-      "places_held",
-      "running",
-      "places busy",
-      places ? `${number(places.busy)}/${number(places.of)}` : "…",
-      first && `the longest for ${duration(now - first.since)}`,
-    ),
-    tile(
-      "oldest_due",
-      oldestDue ? link("delivery", { id: oldestDue.id }) : link("deliveries", { state: "queued" }),
-      "oldest due",
-      oldestDue ? duration(Math.max(0, now - oldestDue.since)) : strip ? "none" : "…",
-      oldestDue?.name,
-    ),
-    tile(
-      "failure_rate",
-      "problems",
-      "attempts failed, 15 min",
-      recent ? shareOf(recent.recent) : "…",
-      recent && `${shareOf(recent.before)} in the hour before`,
-    ),
-    tile(
-      "dead",
-      link("deliveries", { state: "dead" }),
-      "died, last hour",
-      recent ? number(recent.dead) : "…",
-      undefined,
-    ),
-    tile(
-      "refused",
-      "refusals",
-      "refused",
-      refused === undefined ? "…" : number(refused),
-      activity && (activity.slotMs === 60_000 ? "last hour" : "last 24 hours"),
-    ),
-  );
-}
-
-/** Lists what is wrong, each with the way on. */
-function wrongList({ wrong, longest }: Strip, context: PageContext, now: number): Html {
-  if (wrong.length === 0) return tag("p.dim", "Nothing is wrong.");
-  const items = wrong.map((each) => tag("li", tag("p", shown(each.text, 400)), wayOn(each)));
-  const isHeld = wrong.some(({ kind }) => kind === "places_held");
-  return tag(
-    "div.note.bad",
-    tag("ul.wrong", items),
-    isHeld && tag("ul.wrong", longest.map((event) => runningItem(event, context, now))),
-  );
-}
-
-/** Links to the page that tells more. */
-function wayOn({ kind, key }: Wrong): Content {
-  if (kind === "refused") return a("refusals", "What was refused, and what to do");
-  if (kind === "failure_rate") return a("problems", "Problems");
-  if (kind === "dead") return a(link("deliveries", { state: "dead" }), "Dead events");
-  const id = key.slice("problem:".length);
-  return kind === "problem" ? a(link("problem", { id }), "Its events") : undefined;
-}
-
-function runningItem({ id, name, since }: BriefEvent, context: PageContext, now: number): Html {
-  return tag(
-    "li.row",
-    a(link("delivery", { id }), name),
-    dim(`for ${duration(now - since)}`),
-    isOperator(context) && actLinks(["cancel"], { id }),
-  );
-}
-
-/** Lists the processes that are awake. */
-function processes({ processes }: Strip, now: number): Html {
-  const columns = { process: "", version: "", since: "", busy: "num", runs: "", "last seen": "" };
-  const rows = processes.map((process) => {
-    const { id, name, version, startedAt, seenAt, places, busy, running } = process;
-    const more = busy - running.length;
-    return [
-      td(shown(name ?? id, 80), "mono"),
-      td(version === undefined ? "–" : shown(version, 60)),
-      td(startedAt !== undefined && time(startedAt, "short")),
-      td(
-        places === undefined ? number(busy) : `${number(Math.min(busy, places))}/${number(places)}`,
-        "num",
-      ),
-      td([
-        running.map((each) => [a(link("delivery", { id: each.id }), each.name), " "]),
-        more > 0 && dim(`and ${number(more)} more`),
-      ], "wrap"),
-      td(seenAt !== undefined && `${duration(Math.max(0, now - seenAt))} ago`),
-    ];
-  });
-  return html`${tag("h2", "Processes")}${table("Processes", columns, rows)}`;
-}
-
-/** Shows that all that has come is somewhere: it has ended, or is open. */
-function balance({ counts, period }: OverviewData, { total }: Activity): Html | undefined {
-  const span = period === "hour" ? "last hour" : "last 24 hours";
-  const { attempts, failed, parked, putOff } = total;
-  const tried = `${number(attempts)} attempts have ended, and ${number(failed)} of them ` +
-    `${failed === 1 ? "has" : "have"} failed; ${number(parked)} ${parked === 1 ? "has" : "have"} ` +
-    `parked its event, and ${number(putOff)} put it off.`;
-  const open = counts && [counts.queued, counts.running, counts.parked];
-  if (!open || open.some(({ isMore }) => isMore)) return tag("p.dim", `In the ${span} ${tried}`);
-  const { received, emitted, handled, ignored, dead, cancelled } = total;
-  const [waiting, running, asleep] = open.map(({ count }) => count) as [number, number, number];
-  const left = waiting + running + asleep;
-  const before = left + handled + ignored + dead + cancelled - received - emitted;
-  const more = before > 0
-    ? ` + ${number(before)} open before, or begun by hand`
-    : before < 0
-    ? ` − ${number(-before)} ended by hand`
-    : "";
-  const sum = `${number(received)} received + ${number(emitted)} of its own${more} = ` +
-    `${number(handled)} handled + ${number(ignored)} ignored + ${number(dead)} dead + ` +
-    `${number(cancelled)} cancelled + ${number(left)} open (${number(waiting)} queued, ` +
-    `${number(running)} running, ${number(asleep)} parked).`;
-  return tag("p.dim", `Events of the ${span}: ${sum} ${tried}`);
-}
 
 /** Says what the queued events wait for. */
 function waitingText(waiting: WaitingCounts | null): Content {
@@ -383,10 +181,10 @@ function agesOf(
   const isCountOld = counts !== null && (isOld(countedAt) || isOld(doneCountedAt));
   const parts = [
     isCountOld && html`
-      Counted at ${time(countedAt ?? now, "short")}${isOld(doneCountedAt) &&
-        html`, those that are done at ${time(doneCountedAt, "short")}`}.
+      Counted ${when(countedAt ?? now, now)}${isOld(doneCountedAt) &&
+        html`, those that are done ${when(doneCountedAt, now)}`}.
     `,
-    strip && isOld(strip.at) && html`Looked for what is wrong at ${time(strip.at, "short")}.`,
+    strip && isOld(strip.at) && html`Looked for what is wrong ${when(strip.at, now)}.`,
   ];
   return parts.some(Boolean) ? parts : html`&nbsp;`;
 }
@@ -435,102 +233,3 @@ function typeCell(source: string, type: string): Html {
 }
 
 const numberCell = (value: number, style = "num"): Html => td(number(value), style);
-
-/** Numbers that a chart shows as bars on top of each other. */
-interface Series {
-  /** Name, for people. */
-  readonly name: string;
-  /** Values, one for each slot. */
-  readonly values: readonly number[];
-  /** Sum of the values. */
-  readonly total: number;
-}
-
-function seriesOf(
-  { slots }: Activity,
-  name: Exclude<keyof Activity["slots"][number], "at">,
-): Series {
-  const values = slots.map((slot) => slot[name]);
-  return { name, values, total: values.reduce((sum, each) => sum + each, 0) };
-}
-
-/** Makes the series of the attempts that have succeeded. */
-function succeeded(attempts: Series, failed: Series): Series {
-  const values = attempts.values.map((value, i) => value - failed.values[i]!);
-  return { name: "succeeded", values, total: attempts.total - failed.total };
-}
-
-/** Height of a chart in its own units. */
-const HEIGHT = 100;
-
-/** Number of times below a chart, beside the first one. */
-const TICKS = 4;
-
-/** Draws bars over time, two series on top of each other. */
-function barChart(
-  { slots, slotMs }: Activity,
-  title: string,
-  series: readonly [Series, Series],
-): Html {
-  const [lower, upper] = series;
-  const max = Math.max(1, ...lower.values.map((value, i) => value + upper.values[i]!));
-  const first = slots[0]?.at ?? 0;
-  const summary = `${title}: ${lower.name} ${number(lower.total)}, ${upper.name} ` +
-    `${number(upper.total)}, at most ${number(max)} in ${slotMs / 60_000} min`;
-  const ticks = Array.from(
-    { length: TICKS + 1 },
-    (_, i) => time(first + Math.round(slots.length * i / TICKS) * slotMs, "minute"),
-  );
-  const keys = series.map(({ name, total }, i) =>
-    html`
-      <span class="key s${i}">${name} <b>${number(total)}</b></span>
-    `
-  );
-  return html`
-    <figure class="chart" data-from="${first}" data-slot="${slotMs}" data-slots="${slots.length}">
-      <figcaption><b>${title}</b>${keys}<output></output></figcaption>
-      <div
-        class="plot">${tag("span.max", number(max))}<svg viewBox="0 0 ${slots.length *
-          4} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${summary}">
-    <path class="s0" d="${raw(bars(lower.values, slots.map(() => 0), max))}"/>
-    <path class="s1" d="${raw(
-      bars(upper.values, lower.values, max),
-    )}"/><path class="mark"/></svg></div>
-      <div class="axis" aria-hidden="true">${ticks}</div>
-    </figure>
-  `;
-}
-
-/** Writes the path of bars that stand on others: lines, as wide as the style draws them, each beside the one before. */
-function bars(values: readonly number[], below: readonly number[], max: number): string {
-  const scaled = (value: number) => Math.round(value * HEIGHT / max);
-  const parts: string[] = [];
-  let [x, y] = [0, 0];
-  for (const [i, value] of values.entries()) {
-    if (value === 0) continue;
-    const [left, foot, height] = [i * 4 + 1.5, HEIGHT - scaled(below[i]!), scaled(value) || 1];
-    parts.push(`m${left - x} ${foot - y}v-${height}`);
-    [x, y] = [left, foot - height];
-  }
-  return parts.join("");
-}
-
-/**
- * Makes the table of the values that charts show, for keyboards, touch and screen readers. Empty slots are left out,
- * and the end tags of its cells as well, as HTML allows: a page may have a hundred rows.
- */
-function valuesTable({ slots }: Activity, series: readonly Series[]): Html {
-  const rows = slots.map(({ at }, i) => ({ at, values: series.map(({ values }) => values[i]!) }))
-    .filter(({ values }) => values.some((value) => value > 0))
-    .map(({ at, values }) => {
-      const minute = new Date(at).toISOString().slice(11, 16);
-      const cells = values.map((value) => `<td>${number(value)}`).join("");
-      return [raw(`<th data-at=${at / 60_000}>${minute}${cells}`)];
-    });
-  const columns = Object.fromEntries(series.map(({ name }) => [name, "num"]));
-  return html`<details class="values"><summary>Values of the charts</summary>${
-    table("Values of the charts", { from: "", ...columns }, rows.toReversed(), {
-      empty: "Nothing in this time.",
-    })
-  }</details>`;
-}

@@ -3,14 +3,13 @@ import type { EventRecord } from "../events/mod.ts";
 import { askingStepOf, questionNameOf } from "../events/store/questions.ts";
 import { MAX_WAKE_BYTES } from "../events/store/waits.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { deedFields, deedForm, doDeed } from "./_deeds.ts";
+import { deedFields, deedForm, type Plan, planDeed } from "./_deeds.ts";
 import { found as deliveryOf } from "./_found.ts";
-import { aboutOf, duration, type Html, link, number, recordOf, shown, time } from "./_format.ts";
+import { aboutOf, dated, type Html, link, number, recordOf, shown, when } from "./_format.ts";
 import { ParameterError, Refusal } from "./_http.ts";
 import {
   a,
   beside,
-  dim,
   facts,
   isOperator,
   live,
@@ -26,6 +25,9 @@ import { text, word } from "./_query.ts";
 /** Most events of a page, and most records read for it. */
 const SHOWN = 50;
 const MAX_READS = 500;
+
+/** Most pages of events that only sleep which are passed over to find one that has others. */
+const MAX_PASSED = 10;
 
 /** Thing that an event waits for: the answer to a question, a time, or any other name. */
 type Awaited = "answer" | "time" | "name";
@@ -50,25 +52,34 @@ export interface ParkedEvent {
   readonly until: number;
 }
 
-/** Page of the events that wait to be woken. */
+/** Page of the events that wait for somebody. */
 export interface Parked {
   /** Events, the one that was received first, first: at most 50. Without that order if there are more than 2,000. */
   readonly events: readonly ParkedEvent[];
+  /** Number of events that were passed over, since they only sleep until a time. */
+  readonly sleeping: number;
   /** Cursor for the next page; undefined if there is none. */
   readonly cursor: string | undefined;
 }
 
-/** Reads a page of the events that wait to be woken. */
+/** Reads a page of the events that wait for somebody: those that only sleep are left out. */
 export async function readParked(
   { store }: ConsoleData,
   parameters: URLSearchParams,
 ): Promise<Parked> {
-  const page = await pageOf(store, text(parameters, "cursor"));
-  const events = page.events.flatMap((event) => {
-    const record = recordOf(event);
-    return record?.waitingFor ? [parkedOf(record, record.waitingFor)] : [];
-  });
-  return { events, cursor: page.cursor };
+  let cursor = text(parameters, "cursor");
+  let [events, sleeping]: [ParkedEvent[], number] = [[], 0];
+  for (let i = 0; i < MAX_PASSED && events.length === 0 && (i === 0 || cursor !== undefined); i++) {
+    const page = await pageOf(store, cursor);
+    const all = page.events.flatMap((event) => {
+      const record = recordOf(event);
+      return record?.waitingFor ? [parkedOf(record, record.waitingFor)] : [];
+    });
+    events = all.filter(({ waitsFor }) => waitsFor !== "time");
+    sleeping += all.length - events.length;
+    cursor = page.cursor;
+  }
+  return { events, sleeping, cursor };
 }
 
 /** Takes out the names that events wait for, and what they are about, where payloads are not shown. */
@@ -113,7 +124,11 @@ export async function parked({ data, parameters, context }: Visit): Promise<Page
   return { title: "Waiting for an answer", at: "parked", body, isLive: isFirst, isPrivate: true };
 }
 
-function parkedPage({ events, cursor }: Parked, isFirst: boolean, context: PageContext): Html {
+function parkedPage(
+  { events, sleeping, cursor }: Parked,
+  isFirst: boolean,
+  context: PageContext,
+): Html {
   const canAct = isOperator(context);
   const columns = {
     ...{ event: "", "waits for": "", since: "", until: "" },
@@ -128,11 +143,19 @@ function parkedPage({ events, cursor }: Parked, isFirst: boolean, context: PageC
     !isFirst && [a("parked", "The first"), " "],
     cursor !== undefined && a(link("parked", { cursor }), "More"),
   );
-  const empty = "No event waits to be woken.";
+  const empty = "No event waits for somebody.";
+  const all = a(link("deliveries", { state: "parked" }), "deliveries that are parked");
+  const asleep = sleeping > 0 && tag(
+    "p.dim",
+    `Left out here: ${number(sleeping)} that only sleep until a time. They are among the `,
+    all,
+    ".",
+  );
   return live(
     isFirst ? "rest" : undefined,
     tag("div.head", tag("h1", "Waiting for an answer")),
     table("Waiting", columns, rows, { style: "cards", empty }),
+    asleep,
     more,
   );
 }
@@ -149,8 +172,8 @@ function cellsOf(event: ParkedEvent): Html[] {
       beside(description !== undefined && shown(description)),
     ], "wrap"),
     td(whatOf(event), "wrap"),
-    td([duration(Math.max(0, Date.now() - since)), " ", dim(time(since, "short"))]),
-    td([left > 0 ? `in ${duration(left)} ` : "its time is over ", dim(time(until, "short"))]),
+    td(when(since)),
+    td([left <= 0 && "its time is over ", when(until)]),
   ];
 }
 
@@ -174,6 +197,31 @@ interface WakeForm {
   readonly typed?: string;
   readonly flaw?: string;
 }
+
+/** Event that waits to be woken, and who may answer. */
+export interface Waiting extends ParkedEvent {
+  /** Ids of the senders who may answer, of whom an operator names one; undefined for anybody, or for no question. */
+  readonly senders: readonly number[] | undefined;
+}
+
+/**
+ * Reads what the form that wakes an event shows.
+ *
+ * @throws {Refusal} 404 if there is none of this id, 409 if it does not wait.
+ */
+export async function readWaiting(
+  data: ConsoleData,
+  parameters: URLSearchParams,
+): Promise<Waiting> {
+  const { record, wait, senders } = await waiting(data, text(parameters, "id"));
+  return { ...parkedOf(record, wait), senders };
+}
+
+/** Takes out the name that an event waits for, and what it is about, where payloads are not shown. */
+export const hideWaiting = (event: Waiting): Waiting => ({
+  ...event,
+  ...{ name: undefined, description: undefined },
+});
 
 /** Answers with the form that wakes an event. */
 export async function wakeQuestion({ data, parameters, context }: Visit): Promise<Page> {
@@ -200,8 +248,8 @@ function wakePage(form: WakeForm, { hidesPayloads }: PageContext): Page {
   const known = facts([
     ["event", a(link("delivery", { id }), aboutOf(record))],
     ["waits for", whatOf({ waitsFor, asked, name: hidesPayloads ? undefined : wait.name })],
-    ["since", time(wait.since)],
-    ["until", time(wait.until)],
+    ["since", dated(wait.since)],
+    ["until", dated(wait.until)],
     ["id", shown(id, 1_000), ".mono.wrap"],
   ]);
   const value = html`
@@ -235,14 +283,14 @@ function wakePage(form: WakeForm, { hidesPayloads }: PageContext): Page {
       back,
     ),
   ];
-  return { title: label, at: "parked", body: html`${body}` };
+  return { title: label, at: "parked", body: html`${body}`, isPrivate: true };
 }
 
 /** Most senders to choose from. */
 const MAX_SENDERS = 1_000;
 
-/** Wakes an event with the value of the form, or shows the form again with what is wrong. */
-export async function wake(visit: Visit): Promise<Page | Response> {
+/** Plans to wake an event with the value of the form, or shows the form again with what is wrong. */
+export async function wake(visit: Visit): Promise<Plan | Page> {
   const { data, context } = visit;
   const fields = deedFields(visit.parameters);
   const id = text(fields, "id");
@@ -253,20 +301,43 @@ export async function wake(visit: Visit): Promise<Page | Response> {
   }
   const record = recordOf((await deliveryOf(data, id)).event);
   const wait = record?.waitingFor;
-  return await doDeed(visit, fields, {
+  // Another wait than the one of the form has another meaning.
+  const isMeant = record?.state === "parked" && String(wait?.since) === fields.get("since");
+  return planDeed(visit, fields, {
     kind: word(fields, "kind", ["wake", "answer"]) ?? "wake",
+    would: `Its handler goes on ${
+      given.value === undefined ? "without a value" : "with the value"
+    }.`,
+    why: isMeant ? await whyNotAs(data, record, fields.get("as")) : GONE,
     eventId: id!,
     about: record && aboutOf(record),
-    change: async (by) => {
-      // Another wait than the one of the form has another meaning.
-      const isMeant = record?.state === "parked" && String(wait?.since) === fields.get("since");
-      return isMeant &&
-        await wakeIt(data, record, { value: given.value, by, as: fields.get("as") });
-    },
-    whyNot: "The event does not wait for this any more, or somebody was faster. Look again.",
+    change: async (by) =>
+      isMeant && await wakeIt(data, record, { value: given.value, by, as: fields.get("as") }),
+    whyNot: GONE,
     next: () => link("delivery", { id }),
   });
 }
+
+const GONE = "The event does not wait for this any more, or somebody was faster. Look again.";
+
+/** Finds why nobody may answer in a name; undefined if that is possible. */
+async function whyNotAs(
+  { store }: ConsoleData,
+  record: EventRecord,
+  as: string | null,
+): Promise<string | undefined> {
+  const senders = (await store.inspect.question(record))?.by;
+  if (!senders || senders.map(String).includes(as ?? "")) return undefined;
+  const names = senders.slice(0, MAX_NAMED).join(", ");
+  return `Only some senders may answer. 'as' must be the id of one of them: ${names}`;
+}
+
+/** Most senders that a reason names. */
+const MAX_NAMED = 20;
+
+/** Reads the sender in whose name somebody answers; undefined for none. */
+const senderIn = (as: string | null): number | undefined =>
+  as !== null && /^-?\d{1,16}$/.test(as) ? Number(as) : undefined;
 
 async function wakeIt(
   { store }: ConsoleData,
@@ -279,8 +350,7 @@ async function wakeIt(
     const { outcome } = await store.wake(name, value, { by, eventId: record.id });
     return outcome === "woken";
   }
-  const sender = as !== null && /^-?\d{1,16}$/.test(as) ? Number(as) : undefined;
-  const { outcome } = await store.answer(question, value, { by: sender, operator: by });
+  const { outcome } = await store.answer(question, value, { by: senderIn(as), operator: by });
   if (outcome === "refused") throw new Error("This sender may not answer the question");
   return outcome === "taken";
 }

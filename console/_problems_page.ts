@@ -3,6 +3,7 @@ import type { Problem, ProblemList } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import {
   countText,
+  dated,
   type Html,
   link,
   nameOf,
@@ -12,7 +13,7 @@ import {
   shown,
   stateBadge,
   stateName,
-  time,
+  when,
 } from "./_format.ts";
 import { ParameterError } from "./_http.ts";
 import {
@@ -103,7 +104,7 @@ export async function problems({ data, context }: Visit): Promise<Page> {
     count.count > found.length &&
       tag("p.dim", `These are the ${SHOWN} with the most events, of ${countText(count)}.`),
   );
-  return { title: "Problems", at: "problems", body, isLive: true };
+  return { title: "Problems", at: "problems", body, isLive: true, isPrivate: true };
 }
 
 /** Answers with the page of one problem. */
@@ -130,8 +131,8 @@ function cellsOf(problem: Problem, context: PageContext): Html[] {
     td(dead.count > 0 && countText(dead), "num error"),
     td(retrying.count > 0 && countText(retrying), "num"),
     td(chartOf(hours), "off"),
-    td(time(lastAt, "short")),
-    td(time(firstAt, "short"), "off"),
+    td(when(lastAt)),
+    td(when(firstAt), "off"),
     td(versionsOf(problem), "off"),
   ];
 }
@@ -149,8 +150,8 @@ function problemPage(
     ["dead", dead.count > 0 && tag("span.dead", countText(dead))],
     ["tried again", retrying.count > 0 && countText(retrying)],
     ["failed attempts", [`${number(total)} in ${MORE_HOURS} hours `, chartOf(hours)]],
-    ["last", time(lastAt)],
-    ["first", time(firstAt)],
+    ["last", dated(lastAt)],
+    ["first", dated(firstAt)],
     ["versions", versionsOf(problem)],
   ]);
   const example = !context.hidesPayloads && tag("pre", shown(error, 1_000));
@@ -199,18 +200,22 @@ function eventsOf(
   query: DeliveryQuery,
   context: PageContext,
 ) {
-  const columns = { event: "", state: "", received: "", from: "", id: "id", attempts: "num" };
+  const { hidesPayloads } = context;
+  const columns = {
+    ...{ event: "", state: "", received: "", from: "" },
+    ...!hidesPayloads && { error: "" },
+    ...{ id: "id", attempts: "num" },
+  };
   const rows = events.map((event) => {
     const { id, receivedAt, state } = event;
     const record = recordOf(event);
     const error = record?.attempts.at(-1)?.error;
-    const why = error !== undefined && !context.hidesPayloads &&
-      tag("span.why.dim", shown(error.split("\n", 1)[0]!, 160));
     return [
-      td([a(link("delivery", { id }), record ? nameOf(record) : "of another version"), why]),
+      td(a(link("delivery", { id }), record ? nameOf(record) : "of another version")),
       td(stateBadge(state)),
-      td(time(receivedAt, "short")),
+      td(when(receivedAt)),
       td([record && shown(record.source, 60), beside(record && placeOf(record))], "wrap"),
+      ...hidesPayloads ? [] : [td(error !== undefined && shown(error.split("\n", 1)[0]!), "wrap")],
       td(shown(id, 90), "mono dim id off"),
       td(record && number(record.attempt), "num off"),
     ];

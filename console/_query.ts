@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { createHash } from "node:crypto";
 import { MAX_ID_LENGTH, STORED_STATES, type StoredEvent } from "../events/store/event_record.ts";
 import { isProblemId } from "../events/store/problem.ts";
 import { ParameterError } from "./_http.ts";
@@ -208,6 +209,20 @@ const MAX_AHEAD_MS = 60_000;
  */
 export const newActId = (askedAt: number = Date.now()): string =>
   `${askedAt.toString(36)}-${crypto.randomUUID().slice(0, 8)}`;
+
+/**
+ * Makes the id of an act on many, once its events are counted. It tells the time of the question as well, and which
+ * choice and which number it was about: so every instance knows whether an answer has those.
+ */
+export function countedActId(
+  kind: ActKind,
+  query: ActQuery,
+  { askedAt, count }: { readonly askedAt: number; readonly count: number },
+): string {
+  const counted = JSON.stringify([askedAt, kind, query, count]);
+  const digest = createHash("sha256").update(counted).digest("hex").slice(0, 8);
+  return `${askedAt.toString(36)}-${digest}`;
+}
 
 /** Reads the time of the question from the id of an act; undefined if it is none. */
 export function askedAtOf(id: string): number | undefined {

@@ -1,7 +1,7 @@
 import { SECRET_CODES } from "../watch/health.ts";
 import type { NotedRefusals, RefusalSample } from "../watch/refusals.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { type Html, number, shown, time } from "./_format.ts";
+import { dated, type Html, number, shown, when } from "./_format.ts";
 import {
   beside,
   dim,
@@ -66,7 +66,7 @@ export async function refusals({ data, context }: Visit): Promise<Page> {
     )
     : found.map((each) => section(each, context));
   const body = live("rest", tag("div.head", tag("h1", "Refused deliveries")), list);
-  return { title: "Refused deliveries", at: "", body, isLive: true };
+  return { title: "Refused deliveries", at: "", body, isLive: true, isPrivate: true };
 }
 
 function section(refused: NotedRefusals, { platforms, hidesPayloads }: PageContext): Html {
@@ -78,8 +78,8 @@ function section(refused: NotedRefusals, { platforms, hidesPayloads }: PageConte
     tag("h2", `${shown(source)}: `, MEANINGS[code] ?? shown(code), beside(shown(code))),
     facts([
       ["deliveries", number(count)],
-      ["since", time(since)],
-      ["last", time(last)],
+      ["since", dated(since)],
+      ["last", dated(last)],
       ["what to do", REMEDIES[code]],
       ["variables", isSecret && variables && variables.length > 0 && variables.join(", "), ".mono"],
     ]),
@@ -90,7 +90,7 @@ function section(refused: NotedRefusals, { platforms, hidesPayloads }: PageConte
 function sampleOf({ at, address, headers }: RefusalSample): Html {
   return tag(
     "details",
-    tag("summary", time(at, "short"), ` from ${shown(address ?? "an unknown address", 60)}`),
+    tag("summary", when(at), ` from ${shown(address ?? "an unknown address", 60)}`),
     facts(
       headers.map(({ name, value }) =>
         [shown(name, 60), value === undefined ? dim("not shown") : shown(value), ".mono"] as const

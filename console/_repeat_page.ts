@@ -1,8 +1,8 @@
 import { html } from "@hono/hono/html";
 import type { EventRecord } from "../events/mod.ts";
-import { deedFields, deedForm, doDeed } from "./_deeds.ts";
+import { deedFields, deedForm, type Plan, planDeed } from "./_deeds.ts";
 import { found } from "./_found.ts";
-import { aboutOf, link, number, recordOf, shown, stateBadge, time } from "./_format.ts";
+import { aboutOf, dated, link, number, recordOf, shown, stateBadge } from "./_format.ts";
 import { Refusal } from "./_http.ts";
 import { a, facts, type Page, tag, type Visit } from "./_layout.ts";
 import { text } from "./_query.ts";
@@ -28,17 +28,26 @@ interface Repeat {
 async function read({ data }: Visit, fields: URLSearchParams): Promise<Repeat> {
   const record = recordOf((await found(data, text(fields, "id"))).event);
   const step = text(fields, "step");
-  const steps = record?.steps ?? [];
+  const again = stepsFrom(record, step);
+  if (record && again.length > 0) return { record, step: step!, again };
+  throw new Refusal(409, "It cannot be repeated from there", whyNotFrom(record));
+}
+
+/** Lists the names of a step and of the later ones; none if the event cannot be repeated from there. */
+function stepsFrom(record: EventRecord | undefined, step: string | undefined): string[] {
+  const steps = record && canRepeat(record) ? record.steps ?? [] : [];
   const first = steps.findIndex(({ name }) => name === step);
-  if (record && first >= 0 && canRepeat(record)) {
-    return { record, step: step!, again: steps.slice(first).map(({ name }) => name) };
+  return first < 0 ? [] : steps.slice(first).map(({ name }) => name);
+}
+
+/** Finds why an event cannot be repeated from a step. */
+function whyNotFrom(record: EventRecord | undefined): string {
+  if (record?.state === "running") {
+    return "It runs at the moment. Cancel it first, or wait until it has ended.";
   }
-  const why = record?.state === "running"
-    ? "It runs at the moment. Cancel it first, or wait until it has ended."
-    : record?.state === "done"
+  return record?.state === "done"
     ? "It is done, and the results of its steps are deleted. A replay begins anew."
     : "The event has no such step any more.";
-  throw new Refusal(409, "It cannot be repeated from there", why);
 }
 
 /** Consequences of a repetition by the event's state. */
@@ -56,7 +65,7 @@ export async function repeatQuestion(visit: Visit): Promise<Page> {
   const known = facts([
     ["event", a(link("delivery", { id }), aboutOf(record))],
     ["state", stateBadge(state)],
-    ["received", time(record.receivedAt)],
+    ["received", dated(record.receivedAt)],
     ["id", shown(id, 1_000), ".mono.wrap"],
   ]);
   const more = again.length - MAX_NAMES;
@@ -87,17 +96,23 @@ export async function repeatQuestion(visit: Visit): Promise<Page> {
       a(link("delivery", { id }), "Keep it", "button"),
     ),
   ];
-  return { title: "Confirm", at: "deliveries", body: html`${body}` };
+  return { title: "Confirm", at: "deliveries", body: html`${body}`, isPrivate: true };
 }
 
-/** Forgets a step and the later ones, and has the event handled again. */
-export async function repeat(visit: Visit): Promise<Response> {
+/** Plans to forget a step and the later ones, and to have the event handled again. */
+export async function repeat(visit: Visit): Promise<Plan> {
   const { data: { store } } = visit;
   const fields = deedFields(visit.parameters);
   const [id = "", step = ""] = [text(fields, "id"), text(fields, "step")];
   const record = recordOf((await found(visit.data, id)).event);
-  return await doDeed(visit, fields, {
+  const again = stepsFrom(record, step);
+  const consequence = record ? CONSEQUENCES[record.state] ?? "" : "";
+  return planDeed(visit, fields, {
     kind: "repeat",
+    would: `These steps are forgotten, and taken again: ${
+      again.slice(0, MAX_NAMES).join(", ")
+    }. ${consequence}`,
+    why: again.length > 0 ? undefined : whyNotFrom(record),
     eventId: id,
     about: record && aboutOf(record),
     change: async (by) => {

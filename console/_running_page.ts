@@ -2,10 +2,10 @@ import type { EventRecord } from "../events/mod.ts";
 import type { ProcessNote } from "../events/store/mod.ts";
 import { ANY, handledAs } from "../events/store/processes.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { deedButton } from "./_deeds.ts";
-import { aboutOf, duration, type Html, link, number, recordOf, shown, time } from "./_format.ts";
+import { aboutOf, duration, type Html, link, number, recordOf, shown, when } from "./_format.ts";
 import {
   a,
+  actLinks,
   beside,
   dim,
   isOperator,
@@ -121,7 +121,7 @@ export const hideRunning = ({ events, ...page }: Running): Running => ({
 export async function running({ data, context }: Visit): Promise<Page> {
   const found = await readRunning(data);
   const body = runningPage(context.hidesPayloads ? hideRunning(found) : found, context);
-  return { title: "Running", at: "running", body, isLive: true };
+  return { title: "Running", at: "running", body, isLive: true, isPrivate: true };
 }
 
 function runningPage({ events, isMore }: Running, context: PageContext): Html {
@@ -179,12 +179,11 @@ function cellsOf(event: RunningEvent): Html[] {
 function leaseOf({ leaseUntil, isLeaseOver }: RunningEvent) {
   return isLeaseOver
     ? `over for ${duration(Date.now() - leaseUntil)}: another process takes it`
-    : ["until ", time(leaseUntil, "short")];
+    : ["ends ", when(leaseUntil)];
 }
 
-function actOf(event: RunningEvent) {
-  const { id, cancelRequestedAt, isLeaseOver } = event;
-  if (cancelRequestedAt !== undefined) return dim(["cancelled ", time(cancelRequestedAt, "short")]);
-  const isWrong = isLeaseOver || isPastLimit(event);
-  return deedButton("act", { kind: "cancel", id }, "Cancel event", isWrong ? "danger" : "");
+function actOf({ id, cancelRequestedAt }: RunningEvent) {
+  if (cancelRequestedAt !== undefined) return dim(["cancelled ", when(cancelRequestedAt)]);
+  // A row moves up when another one ends: only the question does something, about the event that it names.
+  return actLinks(["cancel"], { id });
 }

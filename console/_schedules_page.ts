@@ -1,3 +1,4 @@
+import { html } from "@hono/hono/html";
 import {
   loadCron,
   pauseSchedule,
@@ -10,8 +11,8 @@ import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import { SCHEDULE } from "../events/store/emission.ts";
 import { hasHandlerFor } from "../events/store/processes.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { deedButton, deedFields, doDeed } from "./_deeds.ts";
-import { duration, type Html, link, recordOf, shown, stateBadge, time } from "./_format.ts";
+import { deedButton, deedFields, type Plan, planDeed } from "./_deeds.ts";
+import { duration, type Html, link, recordOf, shown, stateBadge, when } from "./_format.ts";
 import { Refusal } from "./_http.ts";
 import {
   a,
@@ -28,10 +29,12 @@ import {
   type Visit,
 } from "./_layout.ts";
 import { text, word } from "./_query.ts";
-import { findEvent } from "./_search.ts";
 
 /** Most schedules that are shown. */
 const MAX_SCHEDULES = 200;
+
+/** Most runs of each that are shown. */
+const MAX_RUNS = 5;
 
 /** Time after which a slot that is not made is overdue, in milliseconds: a process needs time to start. */
 const OVERDUE_MS = 120_000;
@@ -48,16 +51,19 @@ export interface ListedSchedule {
   readonly next?: number | undefined;
   /** Time since which a run is due that nobody has made; undefined if none is. */
   readonly overdueSince?: number | undefined;
-  /** The event of its last run, if it is still stored. */
-  readonly last?: { readonly at: number; readonly event: Run } | undefined;
+  /** Its last runs, the latest first: those of its last five times whose events are still stored. */
+  readonly runs?: readonly Run[] | undefined;
   /** Set while it is paused. */
   readonly paused?: { readonly at: number; readonly by?: string | undefined } | undefined;
   /** False if no process has handlers for it; undefined if that is not known. */
   readonly isHandled?: boolean | undefined;
 }
 
-/** Event of a run, as the schedules show it. */
-type Run = Pick<StoredEvent, "id" | "state"> & Pick<EventRecord, "outcome">;
+/** Run of a schedule at one of its times, and what has become of its event. */
+export interface Run extends Pick<StoredEvent, "id" | "state">, Pick<EventRecord, "outcome"> {
+  /** Time that it was due at, milliseconds since the epoch. */
+  readonly at: number;
+}
 
 /** Schedules of the store. */
 export interface Schedules {
@@ -85,11 +91,10 @@ export async function readSchedules({ store }: ConsoleData): Promise<Schedules> 
       const note = readNote(value);
       if (!note) return { name, isUnreadable: true };
       const times = timesIn(note.plan, timesOf);
-      const [slot] = times?.latest(note.at, 1) ?? [];
-      const event = slot === undefined ? undefined : await runOf(store, slotIdOf(name, slot));
       return {
         ...{ name, isUnreadable: false, plan: note.plan, paused: note.paused },
-        ...{ isHandled: isHandled(name), last: event && { at: slot!, event } },
+        isHandled: isHandled(name),
+        runs: await runsAt(store, name, times?.latest(note.at, MAX_RUNS) ?? []),
         ...timesAfter(note.at, times, note.paused !== undefined),
       };
     }),
@@ -126,9 +131,19 @@ function timesAfter(
   };
 }
 
-async function runOf(store: ConsoleData["store"], id: string): Promise<Run | undefined> {
-  const event = await findEvent(store, id);
-  return event && { id, state: event.state, outcome: recordOf(event)?.outcome };
+/** Reads the runs of a schedule at some of its times. */
+async function runsAt(
+  store: ConsoleData["store"],
+  name: string,
+  times: readonly number[],
+): Promise<Run[]> {
+  if (times.length === 0) return [];
+  const due = new Map(times.map((at) => [slotIdOf(name, at), at]));
+  const events = await Array.fromAsync(store.list({ ids: [...due.keys()] }));
+  return events.map((event) => {
+    const { id, state } = event;
+    return { id, state, outcome: recordOf(event)?.outcome, at: due.get(id)! };
+  }).sort((one, other) => other.at - one.at);
 }
 
 /** Answers with the schedules. */
@@ -170,26 +185,35 @@ function cellsOf(schedule: ListedSchedule): Html[] {
 function nextOf({ paused, next, overdueSince, isHandled }: ListedSchedule): Content {
   if (paused) {
     const by = paused.by === undefined ? "" : ` by ${shown(paused.by, 100)}`;
-    return [tag("span.badge", "paused"), " ", dim(["since ", time(paused.at, "short"), by])];
+    return [tag("span.badge", "paused"), " ", dim([when(paused.at), by])];
   }
   const overdue = overdueSince !== undefined && isHandled !== false && tag(
     "span.error",
     `overdue for ${duration(Date.now() - overdueSince)} `,
   );
   if (next === undefined) return [overdue, dim("not known")];
-  return [overdue, `in ${duration(next - Date.now())} `, dim(time(next, "short"))];
+  return [overdue, when(next)];
 }
 
-function lastOf({ last }: ListedSchedule): Content {
+/** Shows the last run, and below it how the ones before have ended. */
+function lastOf({ runs: [last, ...before] = [] }: ListedSchedule): Content {
   if (!last) return dim("no run is kept");
-  const { outcome } = last.event;
+  const { id, at, state, outcome } = last;
   return [
-    a(link("delivery", { id: last.event.id }), time(last.at, "short")),
+    a(link("delivery", { id }), when(at)),
     " ",
-    stateBadge(last.event.state),
+    stateBadge(state),
     beside(outcome !== undefined && outcome !== "handled" && outcome),
+    before.length > 0 && tag("div.why", dim("before: "), before.map(earlierOf)),
   ];
 }
+
+const earlierOf = ({ id, at, state }: Run): Html =>
+  html`
+    <a href="${link("delivery", { id })}" title="${new Date(at).toISOString()}">${stateBadge(
+      state,
+    )}</a>
+  `;
 
 function actsOf({ name, isUnreadable, paused }: ListedSchedule): Content {
   if (isUnreadable) return undefined;
@@ -202,8 +226,15 @@ function actsOf({ name, isUnreadable, paused }: ListedSchedule): Content {
   );
 }
 
-/** Runs, pauses or resumes a schedule. */
-export async function schedule(visit: Visit): Promise<Response> {
+/** Acts on a schedule: the consequence of each, and the reason for which nothing may be left to do. */
+const DEEDS = {
+  run: ["Its handlers are run once more, beside its times.", "It can be run at any time."],
+  pause: ["Its next runs are left out, and not made up later.", "It is paused already."],
+  resume: ["It goes on with its next run.", "It is not paused."],
+} as const;
+
+/** Plans to run, pause or resume a schedule. */
+export async function schedule(visit: Visit): Promise<Plan> {
   const { data: { store } } = visit;
   const fields = deedFields(visit.parameters);
   const name = text(fields, "schedule") ?? "";
@@ -213,8 +244,12 @@ export async function schedule(visit: Visit): Promise<Response> {
     throw new Refusal(404, "No such schedule", "The store knows no schedule of this name.");
   }
   let next = "schedules";
-  return await doDeed(visit, fields, {
+  const [would, whyNot] = DEEDS[kind];
+  const isPaused = readNote(value)?.paused !== undefined;
+  return planDeed(visit, fields, {
     kind,
+    would,
+    why: (kind === "pause" && isPaused) || (kind === "resume" && !isPaused) ? whyNot : undefined,
     about: `schedule ${name}`,
     change: async (by) => {
       if (kind === "pause") return await pauseSchedule(store, name, by);
@@ -222,7 +257,7 @@ export async function schedule(visit: Visit): Promise<Response> {
       next = link("delivery", { id: await runSchedule(store, name) });
       return true;
     },
-    whyNot: kind === "pause" ? "It is paused already." : "It is not paused.",
+    whyNot,
     next: () => next,
   });
 }

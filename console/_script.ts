@@ -15,8 +15,8 @@ short:{month:"short",day:"2-digit",hour:"2-digit",minute:"2-digit",second:"2-dig
 full:{...full,fractionalSecondDigits:3,timeZoneName:"short"}};
 for(const k in forms)forms[k]=new Intl.DateTimeFormat("en",forms[k]);
 const during=(at,f)=>"deliveries?from="+at+"&before="+(at+ +f.dataset.slot);
-const since=d=>{const s=(Date.now()-d)/1e3;for(const [n,u] of [[86400,"d"],[3600,"h"],[60,"min"],[1,"s"]])
-if(s>=n)return Math.floor(s/n)+" "+u+" ago";return"just now"};
+const since=d=>{const s=(Date.now()-d)/1e3,a=Math.abs(s);for(const [n,u] of [[86400,"d"],[3600,"h"],[60,"min"],[1,"s"]])
+if(a>=n){const t=Math.floor(a/n)+" "+u;return s<0?"in "+t:t+" ago"}return s<0?"now":"just now"};
 const localize=r=>{$("time[data-form]",r).forEach(t=>{const d=new Date(t.dateTime),f=forms[t.dataset.form];
 t.title=(f?"":forms.full.format(d)+", ")+t.dateTime.replace("T"," ").replace("Z"," UTC");t.textContent=f?f.format(d):since(d)});
 $("[data-at]",r).forEach(t=>{t.title=t.textContent+" UTC";const a=document.createElement("a"),at=t.dataset.at*6e4;

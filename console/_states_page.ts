@@ -1,8 +1,8 @@
 import { html } from "@hono/hono/html";
 import type { ListedState } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { deedFields, deedForm, doDeed } from "./_deeds.ts";
-import { type Html, link, number, shown, time } from "./_format.ts";
+import { deedFields, deedForm, type Plan, planDeed } from "./_deeds.ts";
+import { dated, type Html, link, number, shown, when } from "./_format.ts";
 import { Refusal } from "./_http.ts";
 import { viewOf } from "./_json_view.ts";
 import {
@@ -141,7 +141,7 @@ function cellsOf({ intake, key, expiresAt, isUnreadable }: StateHead): Html[] {
         ? dim("of another version")
         : expiresAt === undefined
         ? dim("never")
-        : time(expiresAt, "short"),
+        : when(expiresAt),
     ),
   ];
 }
@@ -157,7 +157,7 @@ function statePage(state: StateWithValue, context: PageContext): Html {
   const known = facts([
     ["key", tag("span.mono", shown(key, 256))],
     ["intake", intake === undefined ? "none" : shown(intake, 256)],
-    ["expires", expiresAt === undefined ? !isUnreadable && "never" : time(expiresAt)],
+    ["expires", expiresAt === undefined ? !isUnreadable && "never" : dated(expiresAt)],
     ["version", tag("span.mono", shown(version, 100))],
   ]);
   const remove = isOperator(context) && [
@@ -191,18 +191,25 @@ function valueOf({ value, isUnreadable }: StateWithValue, { hidesPayloads }: Pag
   return html`${cut || ""}${tag("div.json", content)}`;
 }
 
-/** Deletes a state, unless it has changed since it was shown. */
-export async function forget(visit: Visit): Promise<Response> {
+/** Plans to delete a state, unless it has changed since it was shown. */
+export async function forget(visit: Visit): Promise<Plan> {
   const fields = deedFields(visit.parameters);
   const [key = "", intake] = [text(fields, "key"), text(fields, "intake")];
-  return await doDeed(visit, fields, {
+  const isMeant = async () =>
+    (await findState(visit.data, fields))?.version === fields.get("version");
+  return planDeed(visit, fields, {
     kind: "forget",
+    would:
+      "It is deleted. A handler that has read it and changes it fails, and starts again without it.",
+    why: await isMeant() ? undefined : CHANGED,
     about: `state ${key}${intake === undefined ? "" : ` of ${intake}`}`,
     change: async () => {
       const state = await findState(visit.data, fields);
       return state?.version === fields.get("version") && await state!.delete();
     },
-    whyNot: "The state has changed since it was shown. Look again.",
+    whyNot: CHANGED,
     next: () => "states",
   });
 }
+
+const CHANGED = "The state has changed since it was shown. Look again.";

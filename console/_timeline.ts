@@ -12,7 +12,17 @@ import type {
 } from "../events/store/event_record.ts";
 import { askingStepOf, questionNameOf } from "../events/store/questions.ts";
 import { waitsForLimit } from "../events/store/settlement.ts";
-import { duration, eventsIn, type Html, link, number, shown, time, waitOf } from "./_format.ts";
+import {
+  duration,
+  eventsIn,
+  type Html,
+  link,
+  number,
+  shown,
+  time,
+  waitOf,
+  when,
+} from "./_format.ts";
 import { a, beside, type Content, tag } from "./_layout.ts";
 
 /** Most entries of a timeline. */
@@ -325,8 +335,8 @@ function lineOf(
 ): Content {
   const times = [
     since !== undefined && [time(since), " – "],
-    at !== null && time(at),
-    until !== undefined && ["; until ", time(until)],
+    at !== null && [time(at), ", ", when(at)],
+    until !== undefined && ["; until ", time(until), ", ", when(until)],
   ];
   const other = event && [
     at !== null && ", ",

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { READINGS } from "../../console/_api.ts";
 import type { Act } from "../../console/_act_record.ts";
 import { newActId } from "../../console/_query.ts";
+import { startWorker } from "../../events/mod.ts";
 import {
   type BoardUnderTest,
   claim,
@@ -16,6 +17,9 @@ import { until } from "./_data.ts";
 import { testWith } from "../_permissions.ts";
 
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
+
+/** Note of a schedule. */
+const NOTE = { plan: "0 * * * * UTC", at: 0 };
 
 /** Sends JSON to the console, as a program does that has an operator's token. */
 async function call(
@@ -38,6 +42,12 @@ async function read(board: BoardUnderTest, page: string, headers = bearer(VIEWER
   return { status: response.status, headers: response.headers, body: await response.json() };
 }
 
+/** Asks what an act on many would change, and returns the id and the number that its answer wants. */
+async function counted(board: BoardUnderTest, choice: object) {
+  const { body: { act, count } } = await call(board, "act", { ...choice, dryRun: true });
+  return { act: act as string, of: count as number };
+}
+
 /** Reads the id of the only problem. */
 const problemOf = async (board: BoardUnderTest): Promise<string> =>
   (await read(board, "problems")).body.problems[0].id;
@@ -47,14 +57,18 @@ Deno.test("a program reads what each page shows, by a token or by the cookie of 
   const id = await storeDead(board.store, "1");
   const problem = await problemOf(board);
   const { body: asked } = await call(board, "act", { kind: "replay", state: "dead", dryRun: true });
-  await call(board, "act", { kind: "replay", state: "dead", act: asked.act });
+  await call(board, "act", { kind: "replay", state: "dead", act: asked.act, of: asked.count });
   await until(async () => (await board.store.stats()).queued === 1);
   const { body: { pages, acts } } = await read(board, "");
   assertEquals(pages, [...Object.keys(READINGS), "payload", "fixture", "export"]);
   assert(["act", "stop", "resume"].every((each) => acts.includes(each)));
   const cookies = { Cookie: await board.login(VIEWER) };
   const ofAct = { progress: asked.act, changed: asked.act };
-  const ids: Record<string, string> = { delivery: id, problem, ...ofAct };
+  const { id: asking } = await board.store.accept(delivery("2"));
+  const lease = (await board.store.claim({ limit: 9, owner: "w", leaseMs: 60_000 }))
+    .find(({ record }) => record.id === asking)!;
+  await board.store.park(lease, { name: "approval", timeoutMs: 60_000 });
+  const ids: Record<string, string> = { delivery: id, problem, wake: asking, ...ofAct };
   await (await board.store.state("a")).set(1);
   for (const page of Object.keys(READINGS)) {
     const query = page === "state" ? { key: "a" } : ids[page] && { id: ids[page] };
@@ -64,12 +78,12 @@ Deno.test("a program reads what each page shows, by a token or by the cookie of 
       assertEquals(status, 200, page);
     }
   }
-  const { body } = await read(board, "deliveries/?state=queued");
-  assertEquals([body.query.state, body.rows[0].id, body.cursor], ["queued", id, undefined]);
+  const { body } = await read(board, "deliveries/?state=running");
+  assertEquals([body.query.state, body.rows[0].id, body.cursor], ["running", id, undefined]);
   assertEquals((await read(board, `delivery?id=1`)).body.event.id, id);
   const bytes = await board.get(`/api/payload?id=${id}`, bearer(VIEWER));
   assertEquals(await bytes.json(), { action: "opened" });
-  const file = await board.get("/api/export?format=jsonl", bearer(VIEWER));
+  const file = await board.get("/api/export?format=jsonl&state=running", bearer(VIEWER));
   assertEquals(JSON.parse(await file.text()).id, id);
 });
 
@@ -123,18 +137,20 @@ Deno.test("a program without a token of the console reads nothing", async () => 
   assert(!JSON.stringify(board.logs).includes(OPERATOR));
 });
 
-Deno.test("wrong tokens of programs and of the login's form count together, for each address", async () => {
+Deno.test("wrong tokens of programs count for each address, and apart from those of the login's form", async () => {
   await using board = await openBoard({ trustedProxyHops: 1 });
   const from = (address: string) => ({ "X-Forwarded-For": address });
   const [mine, other] = [from("203.0.113.1"), from("203.0.113.2")];
-  for (let i = 0; i < 5; i++) await board.post("/login", { token: "wrong" }, mine);
-  for (let i = 0; i < 5; i++) {
+  for (let i = 0; i < 10; i++) {
     assertEquals((await board.get("/api/acts", { ...mine, ...bearer("x") })).status, 401);
   }
   const late = await board.get("/api/acts", { ...mine, ...bearer(OPERATOR) });
   assertEquals([late.status, late.headers.get("X-Error-Code")], [429, "RATE_LIMITED"]);
   assertMatch(late.headers.get("Retry-After")!, /^\d{1,2}$/);
-  assertEquals((await board.post("/login", { token: OPERATOR }, mine)).status, 429);
+  // A script with an old token keeps nobody at its address from logging in.
+  assertEquals((await board.post("/login", { token: OPERATOR }, mine)).status, 303);
+  for (let i = 0; i < 10; i++) await board.post("/login", { token: "wrong" }, other);
+  assertEquals((await board.post("/login", { token: OPERATOR }, other)).status, 429);
   for (let i = 0; i < 30; i++) {
     assertEquals((await board.get("/api/acts", { ...other, ...bearer(VIEWER) })).status, 200);
   }
@@ -175,8 +191,9 @@ Deno.test("a program asks what an act would change, and does it once", async () 
   const choice = { kind: "replay", state: "dead", type: "push" };
   const { status, body: asked } = await call(board, "act", { ...choice, dryRun: true });
   const { act, ...rest } = asked;
+  assertStringIncludes(rest.would, "go on where they failed");
   assertEquals([status, rest], [200, {
-    ...{ dryRun: true, kind: "replay", count: 3, isMore: false, notKept: 0 },
+    ...{ dryRun: true, kind: "replay", would: rest.would, count: 3, isMore: false, notKept: 0 },
     first: ["github:1", "github:2", "github:3"],
   }]);
   assertEquals([(await store.stats()).dead, (await read(board, "acts")).body.acts], [4, []]);
@@ -224,26 +241,53 @@ Deno.test("a program asks about one event, and is told why an act would change n
 Deno.test("a purge of many wants the number that was counted, and deletes no more than that", async () => {
   await using board = await openBoard();
   for (const id of ["1", "2", "3"]) await storeDead(board.store, id);
-  const purge = { kind: "purge", state: "dead", act: newActId() };
-  assertEquals((await call(board, "act", purge)).status, 400);
-  assertEquals((await call(board, "act", { ...purge, of: "all" })).status, 400);
-  assertEquals((await board.store.stats()).dead, 3);
-  assertEquals((await call(board, "act", { ...purge, of: 2 })).status, 202);
-  await until(async () => (await read(board, `progress?id=${purge.act}`)).body.state !== "running");
+  const choice = { kind: "purge", state: "dead" };
+  const { act, of } = await counted(board, choice);
+  const purge = { ...choice, act };
+  await storeDead(board.store, "4");
+  const others: object[] = [purge, { ...purge, of: "all" }, { ...purge, of: 2 }];
+  others.push({ ...purge, of: 4 }, { ...purge, act: newActId(), of }, { ...purge, of, type: "x" });
+  for (const each of others) {
+    const { status, body } = await call(board, "act", each);
+    assertEquals([status, Object.keys(body)], [400, ["error"]]);
+  }
+  assertEquals([(await board.store.stats()).dead, (await read(board, "acts")).body.acts], [4, []]);
+  assertEquals((await call(board, "act", { ...purge, of })).status, 202);
+  await until(async () => (await read(board, `progress?id=${act}`)).body.state !== "running");
   assertEquals((await board.store.stats()).dead, 1);
+});
+
+Deno.test("a replay or a cancellation of many without the number that was counted begins nothing", async () => {
+  await using board = await openBoard();
+  await storeDead(board.store, "1");
+  await board.store.accept(delivery("2"));
+  for (const choice of [{ kind: "replay", state: "dead" }, { kind: "cancel", state: "queued" }]) {
+    const { act, of } = await counted(board, choice);
+    for (const number of [undefined, 0, 2, -1]) {
+      const { status, body } = await call(board, "act", { ...choice, act, of: number });
+      assertEquals([status, Object.keys(body)], [400, ["error"]], `${choice.kind} ${number}`);
+    }
+    const invented = await call(board, "act", { ...choice, act: newActId(), of });
+    assertEquals(invented.status, 400);
+  }
+  const { dead, queued } = await board.store.stats();
+  assertEquals([dead, queued, (await read(board, "acts")).body.acts], [1, 1, []]);
 });
 
 Deno.test("a program stops an act on many, and resumes it", async () => {
   await using board = await openBoard();
   const { store } = board;
   await Promise.all(Array.from({ length: 120 }, (_, i) => store.accept(delivery(`d${i}`))));
-  const id = newActId();
-  await call(board, "act", { kind: "cancel", state: "queued", act: id, of: 120 });
+  const choice = { kind: "cancel", state: "queued" };
+  const { act: id, of } = await counted(board, choice);
+  await call(board, "act", { ...choice, act: id, of });
   assertEquals((await call(board, "stop", { id })).body, { ok: true, page: `progress?id=${id}` });
   const stateOf = async () => (await read(board, `progress?id=${id}`)).body.state;
   await until(async () => await stateOf() === "stopped");
   assert((await store.stats()).queued > 0);
-  assertEquals((await call(board, "resume", { id, dryRun: true })).status, 400);
+  const { body: asked } = await call(board, "resume", { id, dryRun: true });
+  assertEquals([asked.dryRun, asked.count, asked.about], [true, 1, `act ${id}`]);
+  assertStringIncludes((await call(board, "stop", { id, dryRun: true })).body.why, "It is stopped");
   assertEquals(await stateOf(), "stopped");
   assertEquals((await call(board, "resume", { id })).status, 200);
   await until(async () => await stateOf() === "finished");
@@ -287,8 +331,8 @@ Deno.test("programs get nothing of what an app hides that hides its payloads", a
   const problem = await problemOf(board);
   const hidden = await read(board, `problem?id=${problem}`);
   assertEquals(hidden.body.problem.error, "RangeError");
-  const { body: { act } } = await call(board, "act", { kind: "replay", id, dryRun: true });
-  const many = await call(board, "act", { kind: "replay", state: "dead", act });
+  const { act, of } = await counted(board, { kind: "replay", state: "dead" });
+  const many = await call(board, "act", { kind: "replay", state: "dead", act, of });
   assertEquals(many.status, 202);
   await until(async () => (await read(board, `progress?id=${act}`)).body.state === "finished");
   const pages = Object.keys(READINGS).flatMap((page) => [
@@ -329,4 +373,95 @@ Deno.test("a program that the store gives no answer is told so, and it is logged
   assertEquals([status, headers.get("X-Error-Code")], [503, "UNAVAILABLE"]);
   assert(!JSON.stringify(body).includes("10.0.0.7"));
   assertEquals(board.logs.at(-1)?.message, "console page failed");
+});
+
+Deno.test("a program learns who it is and what it may do", async () => {
+  await using board = await openBoard({ environment: "staging" });
+  const of = async (token: string) => (await read(board, "", bearer(token))).body;
+  const [viewer, operator] = [await of(VIEWER), await of(OPERATOR)];
+  assertEquals([operator.app, operator.environment], ["bot", "staging"]);
+  assertEquals(viewer.you, { name: "viewer api from 192.0.2.1", role: "viewer", acts: {} });
+  const { name, role, acts } = operator.you;
+  assertEquals([name, role], ["operator api from 192.0.2.1", "operator"]);
+  assertEquals(Object.keys(acts), operator.acts);
+  assertEquals(acts.act, { hasDryRun: true, kinds: ["replay", "cancel", "purge"] });
+  assertEquals([acts.wake.hasDryRun, acts.wake.kinds], [true, ["wake", "answer"]]);
+  for (const each of operator.acts) {
+    const { status } = await call(board, each, { kind: "purge" }, bearer(VIEWER));
+    assertEquals(status, 403, each);
+  }
+});
+
+Deno.test("a program is told who may answer a question, and answers in the name of one", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const { id } = await store.accept(delivery("1"));
+  const worker = startWorker(store, async (_, { ask }) => {
+    await ask("approval", () => {}, { by: [7, 8] });
+  }, { log: () => {} });
+  try {
+    await until(async () => (await store.get(id))?.state === "parked");
+    const { body: asked } = await read(board, `wake?${new URLSearchParams({ id })}`);
+    assertEquals([asked.waitsFor, asked.asked, asked.senders], ["answer", "approval", [7, 8]]);
+    const answer = { id, kind: "answer", since: asked.since, value: "true", dryRun: true };
+    for (const as of [undefined, 9, "x"]) {
+      const { status, body } = await call(board, "wake", { ...answer, as });
+      assertEquals([status, body.count, body.act], [200, 0, undefined]);
+      assertStringIncludes(body.why, "one of them: 7, 8");
+    }
+    const { body } = await call(board, "wake", { ...answer, as: 8 });
+    assertEquals([body.dryRun, body.kind, body.count], [true, "answer", 1]);
+    assertEquals((await store.get(id))?.state, "parked");
+    const done = { ...answer, as: 8, dryRun: false, act: body.act };
+    assertEquals((await call(board, "wake", done)).status, 200);
+    await until(async () => (await store.get(id))?.state === "done");
+  } finally {
+    await worker.stop();
+  }
+});
+
+Deno.test("a program asks what an act on one thing would do, and nothing is done", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const { id } = await store.accept(delivery("1"));
+  let lease = await claim(store);
+  for (const name of ["a", "b"]) {
+    lease = (await store.note(lease, { is: "step", name, json: "1" }))!;
+  }
+  await store.park(lease, { name: "deploy", timeoutMs: 60_000 });
+  const since = (await store.get(id))!.waitingFor!.since;
+  await store.scheduleNotes.write("digest", NOTE, null);
+  await (await store.state("a")).set(1);
+  const { version } = (await read(board, "state?key=a")).body;
+  const asks = [
+    ["wake", { id, since, value: "1" }, "with the value"],
+    ["repeat", { id, step: "b" }, "taken again: b."],
+    ["schedule", { schedule: "digest", do: "run" }, "once more"],
+    ["schedule", { schedule: "digest", do: "pause" }, "left out"],
+    ["forget", { key: "a", version }, "deleted"],
+  ] as const;
+  for (const [name, fields, would] of asks) {
+    const { status, body } = await call(board, name, { ...fields, dryRun: true });
+    assertEquals([status, body.dryRun, body.count, body.why], [200, true, 1, undefined], name);
+    assertStringIncludes(body.would, would);
+    assertMatch(body.act, /^\w+-\w{8}$/);
+  }
+  const none = [
+    ["wake", { id, since: since + 1, value: "1" }, "does not wait for this"],
+    ["repeat", { id, step: "c" }, "no such step"],
+    ["schedule", { schedule: "digest", do: "resume" }, "not paused"],
+    ["forget", { key: "a", version: "x" }, "has changed"],
+  ] as const;
+  for (const [name, fields, why] of none) {
+    const { status, body } = await call(board, name, { ...fields, dryRun: true });
+    assertEquals([status, body.count, body.act], [200, 0, undefined], name);
+    assertStringIncludes(body.why, why);
+  }
+  assertEquals((await call(board, "wake", { id, since, value: "{", dryRun: true })).status, 400);
+  const { state, steps } = (await store.get(id))!;
+  assertEquals([state, steps?.length], ["parked", 2]);
+  assertEquals((await store.state("a")).value, 1);
+  assertEquals((await store.scheduleNotes.read("digest")).value, NOTE);
+  assertEquals((await Array.fromAsync(store.list())).length, 1);
+  assertEquals((await read(board, "acts")).body.acts, []);
 });

@@ -140,6 +140,15 @@ async function follow(page: Page, selector: string, url: RegExp): Promise<void> 
   await Promise.all([page.waitForURL(url), page.click(selector)]);
 }
 
+/** Counts the clicks on a page and on those that follow it in its tab. */
+async function countClicks(page: Page): Promise<() => Promise<number>> {
+  const count = `addEventListener("click", () =>
+    sessionStorage.clicks = Number(sessionStorage.clicks ?? 0) + 1, true)`;
+  await page.addInitScript(count);
+  await page.evaluate(count);
+  return () => page.evaluate(`Number(sessionStorage.clicks ?? 0)`);
+}
+
 const textOf = (page: Page) => page.textContent("main").then((text) => text ?? "");
 
 /** Waits for longer than from one refresh to the next, in which a page asks for nothing. */
@@ -377,6 +386,8 @@ browse("names of any script stay in their places, and widen no page", async (wor
     }
   }
   await page.setViewportSize({ width: 360, height: 800 });
+  // A busy machine reads what was counted after the first page has come.
+  await page.waitForSelector("[aria-label='By type']");
   const hidden = await page.evaluate(
     `(s => s.scrollWidth - s.clientWidth)(document.querySelector("[aria-label='By type']"))`,
   );
@@ -499,13 +510,28 @@ browse("a handler that hangs is cancelled with two clicks from the first page", 
   const end = world.hold();
   const id = await world.send("push");
   const page = await world.enter("");
-  await follow(page, "nav >> text=Running", /\/running$/);
-  await page.waitForSelector("text=Cancel event");
-  await follow(page, "text=Cancel event", /\/delivery\?/);
+  const clicks = await countClicks(page);
+  await page.waitForSelector("text=Cancel…");
+  await follow(page, "text=Cancel…", /act\?kind=cancel&id=/);
+  assertEquals((await world.store.get(id))!.state, "running");
+  await follow(page, "main form button", /\/delivery\?/);
+  assertEquals(await clicks(), 2);
   assertMatch(await textOf(page), /Cancelled\s*\S+.*, by operator/s);
   end();
   await page.waitForSelector(".head .state.dead");
   assertEquals((await world.store.get(id))!.outcome, "cancelled");
+});
+
+browse("no click on the page of what runs changes anything", async (world) => {
+  const end = world.hold();
+  const id = await world.send("push");
+  const page = await world.enter("running");
+  await page.waitForSelector("text=Cancel…");
+  assertEquals(await page.locator("main button").count(), 0);
+  await follow(page, "text=Cancel…", /act\?kind=cancel&id=/);
+  assertStringIncludes(await textOf(page), "Cancel this event?");
+  assertEquals((await world.store.get(id))!.state, "running");
+  end();
 });
 
 browse("an approval that nobody gave is given with three clicks", async (world) => {
@@ -515,6 +541,8 @@ browse("an approval that nobody gave is given with three clicks", async (world) 
   }
   const page = await world.enter("");
   await follow(page, "nav >> text=Waiting for an answer", /\/parked$/);
+  assertMatch(await textOf(page), /in 6 d/);
+  assertMatch((await page.locator("td time").last().getAttribute("title"))!, /20\d\d.* UTC$/);
   await follow(page, "text=Answer…", /\/wake\?/);
   await page.fill("textarea", "yes");
   await follow(page, "main button", /\/wake$/);

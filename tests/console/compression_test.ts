@@ -12,9 +12,9 @@ Deno.test("pages, their files and JSON are compressed for who takes that", async
   const textOf = async (page: string) => await (await board.get(page, headers)).text();
   // A busy machine reads what was counted after the first page has come.
   await until(async () => (await textOf("/")).includes('class="chart"'), 20_000);
-  const plain = await textOf("/deliveries");
+  const plain = await textOf("/acts");
   const [, script] = /src="(script-[^"]+)"/.exec(plain)!;
-  for (const page of ["", "deliveries", "acts", script, "api/overview"]) {
+  for (const page of ["", "acts", script, "api/overview"]) {
     const [whole, packed] = await Promise.all(
       [headers, { ...headers, ...GZIP }].map((each) => board.get(`/${page}`, each)),
     );
@@ -47,11 +47,13 @@ Deno.test("no answer with a payload, or with what a handler has written, is comp
   const id = await storeDead(board.store, "1", { body });
   const headers = { Cookie: await board.login(), ...GZIP };
   const pages = ["delivery", "payload", "api/delivery", "api/payload", "api/deliveries"];
-  pages.push("export", "api/export", "problem", "api/problem");
+  pages.push("export", "api/export", "problem", "api/problem", "problems", "api/problems");
+  pages.push("deliveries", "running", "api/running", "parked", "api/parked", "refusals");
   const [problem] = (await board.store.inspect.problems()).problems;
   for (const page of pages) {
     const of = page.endsWith("problem") ? problem!.id : id;
-    const response = await board.get(`/${page}?format=csv&id=${of}`, headers);
+    const parameters = page === "parked" ? "" : `?format=csv&id=${of}`;
+    const response = await board.get(`/${page}${parameters}`, headers);
     assertEquals([response.status, response.headers.get("Content-Encoding")], [200, null], page);
     assertEquals(response.headers.get("Cache-Control"), "no-store, no-transform");
     await response.text();

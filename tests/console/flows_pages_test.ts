@@ -1,3 +1,4 @@
+import { slotDelivery } from "../../events/schedules/slot_event.ts";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { newActId } from "../../console/_query.ts";
 import type { EventStore } from "../../events/mod.ts";
@@ -58,13 +59,13 @@ Deno.test("the page of what runs has the longest first, and its process", async 
   const html = await page(board, "/running");
   assert(html.indexOf("github%3A1") < html.indexOf("github%3A2"));
   assertMatch(html, /issues, any event.*of 1 h.*1\.2\.3.*not known.*not seen for 5 min/s);
-  assertEquals(html.match(/>Cancel event</g)?.length, 2);
-  assert(!(await page(board, "/running", VIEWER)).includes("Cancel event"));
+  assertEquals(html.match(/href="act\?kind=cancel&amp;id=[^"]+">Cancel…</g)?.length, 2);
+  assert(!(await page(board, "/running", VIEWER)).includes("Cancel…"));
   // The limit of the longest of its handlers is not reached.
   assert(!html.includes('class="error"'));
 });
 
-Deno.test("a handler past its time limit is marked, and cancelled with one click", async () => {
+Deno.test("a handler past its time limit is marked, and cancelled once the question is answered", async () => {
   await using board = await openBoard();
   const { store } = board;
   const note = { startedAt: 0, seenAt: Date.now(), timeoutMs: 1, handles: null };
@@ -74,7 +75,11 @@ Deno.test("a handler past its time limit is marked, and cancelled with one click
   await new Promise((resolve) => setTimeout(resolve, 5));
   const html = await page(board, "/running");
   assertStringIncludes(html, 'class="error"');
-  const response = await send(board, "/act", fieldsOf(html, "act"));
+  // The list moves under the pointer, so nothing on it cancels at once.
+  assert(!html.includes('action="act"'));
+  const asked = await page(board, `/act?${new URLSearchParams({ kind: "cancel", id })}`);
+  assertStringIncludes(html, `href="act?kind=cancel&amp;id=${encodeURIComponent(id)}"`);
+  const response = await send(board, "/act", fieldsOf(asked, "act"));
   assertEquals([response.status, response.headers.get("Location")], [
     303,
     `delivery?${new URLSearchParams({ id })}`,
@@ -392,4 +397,35 @@ Deno.test("a dead event without a fixture is not offered one", async () => {
   assertStringIncludes(await page(board, `/delivery?id=${id}`), "Fixture for a test");
   await board.store.emit("jobs", "digest", {}, { id: "own" });
   assert(!(await page(board, "/delivery?id=jobs:own")).includes("Fixture for a test"));
+});
+
+Deno.test("events that only sleep are not among those that wait for somebody", async () => {
+  await using board = await openBoard();
+  for (let i = 0; i < 60; i++) await park(board.store, `sleeps-${i}`, `sleep/${i}`);
+  const id = await park(board.store, "asks", "approval");
+  const html = await page(board, "/parked");
+  assertStringIncludes(html, `href="wake?id=${encodeURIComponent(id)}"`);
+  assert(!html.includes("sleeps-"));
+  assertStringIncludes(html, "Left out here: 60 that only sleep");
+});
+
+Deno.test("a schedule shows how its last runs have ended", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const at = Math.floor(Date.now() / HOUR) * HOUR;
+  await store.scheduleNotes.write("hourly", { plan: "0 * * * * UTC", at }, null);
+  const ends = ["bury", "complete", "bury"] as const;
+  const ids: string[] = [];
+  for (const [i, end] of ends.entries()) {
+    const made = await store.accept(slotDelivery("hourly", at - (3 - i) * HOUR, false));
+    ids.push(made.id);
+    const lease = await claim(store);
+    await (end === "bury" ? store.bury(lease, new Error("no")) : store.complete(lease));
+  }
+  ids.push((await store.accept(slotDelivery("hourly", at, false))).id);
+  const html = await page(board, "/schedules");
+  const found = [...html.matchAll(/delivery\?id=([^"]+)".*?class="state (\w+)"/gs)];
+  assertEquals(found.map(([, id, state]) => [decodeURIComponent(id!), state]), [
+    ...[[ids[3], "queued"], [ids[2], "dead"], [ids[1], "done"], [ids[0], "dead"]],
+  ]);
 });

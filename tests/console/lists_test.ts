@@ -233,3 +233,19 @@ Deno.test("the list of a state looks on while it has found nothing, however much
     Reflect.deleteProperty(performance, "now");
   }
 });
+
+Deno.test("errors have a column of their own in lists, where there are any", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const headers = { Cookie: await board.login() };
+  const list = async (page: string) => await (await board.get(page, headers)).text();
+  await store.accept(delivery("open", { description: "a crash" }));
+  assert(!(await list("/deliveries")).includes(">error</th>"));
+  await storeDead(store, "dead", { description: "a bug" }, new Error("no luck"));
+  const [problem] = (await store.inspect.problems()).problems;
+  for (const page of ["/deliveries", `/problem?id=${problem!.id}`]) {
+    const html = await list(page);
+    assertStringIncludes(html, ">error</th>");
+    assertMatch(html, /<td class="wrap">Error: no luck<\/td>/);
+  }
+});

@@ -4,7 +4,8 @@ import type { Act } from "../../console/_act_record.ts";
 import type { Activity } from "../../watch/activity.ts";
 import type { ConsoleData, Overview } from "../../console/_console_data.ts";
 import { ASSETS } from "../../console/_http.ts";
-import { askedAtOf, MAX_LENGTHS, newActId } from "../../console/_query.ts";
+import { when } from "../../console/_format.ts";
+import { askedAtOf, countedActId, MAX_LENGTHS, newActId } from "../../console/_query.ts";
 import type { Delivery } from "../../events/mod.ts";
 import {
   type BoardUnderTest,
@@ -118,7 +119,7 @@ const DAY: Activity = {
 
 const OVERVIEW: Overview = {
   ...{ counts: null, waiting: null, countedAt: null, doneCountedAt: null, oldestDueAt: null },
-  ...{ workers: 1, activity: DAY, health: null },
+  ...{ totals: null, workers: 1, activity: DAY, health: null },
 };
 
 Deno.test("the first page, with its style and script, takes under 60 KB on a busy day, and 15 KB as it is sent", async () => {
@@ -201,12 +202,12 @@ Deno.test("the first page says which counts were cut short, and when old ones we
   assertEquals(tiles.map(([, name, text]) => `${name}: ${text}`), [
     ...["queued, at least: 9,980", "running: 10,000+", "parked: 0", "done: …", "dead: 3"],
   ]);
-  assert(!html.includes("Counted at") && !html.includes("No delivery yet"));
+  assert(!html.includes("Counted ") && !html.includes("No delivery yet"));
   ages = [6_000, 0];
   const old = await page(board, "/");
-  assert(old.includes("Counted at <time") && !old.includes("those that are done at"));
+  assert(old.includes("Counted <time") && !old.includes("those that are done <"));
   ages = [0, 60_000];
-  assertStringIncludes(await page(board, "/"), ", those that are done at <time");
+  assertStringIncludes(await page(board, "/"), ", those that are done <time");
 });
 
 Deno.test("the first page shows nothing as a fact that was not read yet", async () => {
@@ -636,9 +637,10 @@ Deno.test("a form without a question of the last hour is refused", async () => {
   await using board = await openBoard();
   await storeDead(board.store, "1");
   const ages = [3_700_000, -70_000];
-  const wrong = ["x", "", ...ages.map((age) => newActId(Date.now() - age)), "zzzzzzzzz-12345678"];
-  for (const act of wrong) {
-    const fields = { kind: "purge", state: "dead", act };
+  const idOf = (age: number) =>
+    countedActId("purge", { state: "dead" }, { askedAt: Date.now() - age, count: 1 });
+  for (const act of ["x", "", ...ages.map(idOf), "zzzzzzzzz-12345678"]) {
+    const fields = { kind: "purge", state: "dead", act, of: "1", typed: "1" };
     assertEquals((await board.act(fields)).status, 400, act);
   }
   assertEquals((await board.store.stats()).dead, 1);
@@ -651,13 +653,16 @@ Deno.test("a replay that can change nothing says why", async () => {
   assertStringIncludes(html, "None of the 1 that match can be replayed");
   assert(!html.includes('action="act"'));
   assertStringIncludes(await page(board, `/act?kind=replay&id=${id}`), "Its payload is not kept");
-  const fields = { kind: "replay", state: "done", act: newActId() };
+  // It was kept when it was counted.
+  const counted = { askedAt: Date.now(), count: 1 };
+  const act = countedActId("replay", { state: "done" }, counted);
+  const fields = { kind: "replay", state: "done", act, of: "1" };
   const progress = (await board.act(fields)).headers.get("Location")!;
   const text = await until(async () => {
     const text = await page(board, `/${progress}`);
     return text.includes("finished") && text;
   });
-  assertStringIncludes(text, "0 changed. 1 cannot be replayed");
+  assertStringIncludes(text, "0 of 1 changed. 1 cannot be replayed");
 });
 
 Deno.test("the page of an act that was interrupted claims nothing that is not known", async () => {
@@ -934,5 +939,42 @@ Deno.test("the list shows why deliveries have failed", async () => {
   await using board = await openBoard();
   await storeDead(board.store, "1", {}, new Error(`out of ${"l".repeat(300)}uck\nand more`));
   const html = await page(board, "/deliveries?state=dead");
-  assertStringIncludes(html, `Error: out of ${"l".repeat(186)}…</div>`);
+  assertStringIncludes(html, `Error: out of ${"l".repeat(186)}…</td>`);
+});
+
+Deno.test("a time is shown by how far away it is, with the time itself on hover", () => {
+  const now = Date.UTC(2026, 0, 1);
+  const cases = [
+    ...[[-500, "just now"], [500, "now"], [-90_000, "1 min ago"], [90_000, "in 1 min"]] as const,
+    ...[[-7_200_000, "2 h ago"], [3 * 86_400_000, "in 3 d"], [-1_000, "1 s ago"]] as const,
+  ];
+  for (const [awayMs, text] of cases) {
+    const iso = new Date(now + awayMs).toISOString();
+    const expected = `<time datetime="${iso}" data-form="ago" title="${iso}">${text}</time>`;
+    assertEquals(String(when(now + awayMs, now)), expected);
+  }
+});
+
+Deno.test("each page says how long ago its times were", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const id = await storeDead(store, "1");
+  await store.accept(delivery("2"));
+  await store.park(await claim(store), { name: "n", timeoutMs: 60_000 });
+  await store.accept(delivery("3"));
+  await claim(store);
+  await store.scheduleNotes.write("hourly", { plan: "0 * * * * UTC", at: Date.now() }, null);
+  await (await store.state("a")).set(1, { expireAfterMs: 60_000 });
+  const act = await keepAct(board, { kind: "purge", query: { state: "dead" }, state: "finished" });
+  const [problem] = (await store.inspect.problems()).problems;
+  const pages = [
+    ...["/deliveries", `/delivery?id=${id}`, "/problems", `/problem?id=${problem!.id}`, "/running"],
+    ...["/parked", "/wake?id=github:2", "/schedules", "/states", "/state?key=a", "/acts"],
+    ...[`/progress?id=${act}`, `/act?kind=purge&id=${id}`],
+  ];
+  for (const path of pages) {
+    const html = await page(board, path);
+    assertMatch(html, /<time datetime="[^"]+Z" data-form="ago" title="[^"]+Z">/, path);
+    assert(!html.includes('data-form="short"'), path);
+  }
 });

@@ -46,8 +46,11 @@ Deno.test("a problem shows its events, and operators act on all of them", async 
   assertStringIncludes(question, first!);
   const event = await page(board, "/delivery?id=github:1");
   assertStringIncludes(event, `problem?id=${first}`);
-  const purge = { kind: "purge", state: "dead", problem: first!, of: "2", typed: "2" };
-  assertEquals((await board.act(purge)).status, 303);
+  const asked = await page(board, `/act?kind=purge&state=dead&problem=${first}`);
+  const [, act] = /name="act" value="([^"]+)"/.exec(asked)!;
+  const purge = { kind: "purge", state: "dead", problem: first!, of: "2", act: act! };
+  assertEquals((await board.act(purge)).status, 400);
+  assertEquals((await board.act({ ...purge, typed: "2" })).status, 303);
   while ((await board.store.inspect.problems({ id: first })).problems.length > 0) {
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

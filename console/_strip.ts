@@ -1,0 +1,202 @@
+/**
+ * The top of the first page: what may be wrong, what is, and what each process runs.
+ *
+ * @module
+ */
+import { html } from "@hono/hono/html";
+import type { Activity } from "../watch/activity.ts";
+import { type Health, shareOf, type Wrong, wrongIn } from "../watch/health.ts";
+import { aboutOf, duration, type Html, link, number, shown, when } from "./_format.ts";
+import {
+  a,
+  actLinks,
+  type Content,
+  dim,
+  isOperator,
+  type PageContext,
+  table,
+  tag,
+  td,
+} from "./_layout.ts";
+
+/** Event that is running or due, in a few words. */
+interface BriefEvent {
+  /** Id. */
+  readonly id: string;
+  /** Type, and repository or chat. */
+  readonly name: string;
+  /** Time since which it runs, or is due, milliseconds since the epoch. */
+  readonly since: number;
+}
+
+/** Process that is awake. */
+interface BriefProcess extends Omit<Health["processes"][number], "running"> {
+  /** Number of events that it has leased. */
+  readonly busy: number;
+  /** The longest-running ones, at most three. */
+  readonly running: readonly BriefEvent[];
+}
+
+/** Things that may be wrong, and those that are. */
+export interface Strip {
+  /** Time at which it was read, milliseconds since the epoch. */
+  readonly at: number;
+  /** Things that are wrong, in the order of their importance. */
+  readonly wrong: readonly Wrong[];
+  /** Number of places of all processes that are busy, and of all places. */
+  readonly places: { readonly busy: number; readonly of: number };
+  /** Events that have been running for the longest, at most five. */
+  readonly longest: readonly BriefEvent[];
+  /** Event that has been due for the longest; null if none is due. */
+  readonly oldestDue: BriefEvent | null;
+  /** Numbers of attempts of the last 15 minutes and of the hour before, and of events that died in the last hour. */
+  readonly recent: Pick<NonNullable<Health["activity"]>, "recent" | "before" | "dead"> | null;
+  /** Processes that are awake. */
+  readonly processes: readonly BriefProcess[];
+}
+
+/** Most events that are named of those that run, of all and of a process. */
+const [MAX_LONGEST, MAX_OF_PROCESS] = [5, 3] as const;
+
+/** Takes what the first page shows out of what was read. */
+export function stripOf(health: Health): Strip {
+  const { at, processes, oldestDue, activity } = health;
+  const all = processes.flatMap(({ running }) => running).sort((a, b) => a.since - b.since);
+  const places = processes.filter((each) => each.places !== undefined);
+  const sum = (numbers: readonly number[]) => numbers.reduce((sum, each) => sum + each, 0);
+  const busyIn = ({ running, places }: Health["processes"][number]) =>
+    Math.min(running.filter(({ isOverdue }) => !isOverdue).length, places ?? Infinity);
+  return {
+    at,
+    // As of the reading: what was due then may have been taken since.
+    wrong: wrongIn(health).filter(({ isOld }) => !isOld),
+    places: { busy: sum(places.map(busyIn)), of: sum(places.map(({ places }) => places ?? 0)) },
+    longest: all.slice(0, MAX_LONGEST).map(briefOf),
+    oldestDue: oldestDue && {
+      id: oldestDue.id,
+      name: oldestDue.record ? aboutOf(oldestDue.record) : shown(oldestDue.id),
+      since: oldestDue.at,
+    },
+    recent: activity && { recent: activity.recent, before: activity.before, dead: activity.dead },
+    processes: processes.map(({ running, ...process }) => ({
+      ...process,
+      busy: running.length,
+      running: running.slice(0, MAX_OF_PROCESS).map(briefOf),
+    })),
+  };
+}
+
+function briefOf({ record, since }: Health["processes"][number]["running"][number]): BriefEvent {
+  return { id: record.id, name: aboutOf(record), since };
+}
+
+/** Shows what may be wrong: red if it is. */
+export function stripTiles(strip: Strip | null, activity: Activity | null, now: number): Html {
+  const { places, longest, oldestDue, recent, wrong } = strip ?? {};
+  const tile = (kind: Wrong["kind"], to: string, name: string, text: string, aside: Content) =>
+    a(
+      to,
+      [dim(name), tag("b", text), aside ? dim(aside) : html`&nbsp;`],
+      wrong?.some((each) => each.kind === kind) ? "bad" : undefined,
+    );
+  const [first] = longest ?? [];
+  const refused = activity?.refusedBy.reduce((sum, { count }) => sum + count, 0);
+  return tag(
+    "div.strip",
+    tile(
+      "places_held",
+      "running",
+      "places busy",
+      places ? `${number(places.busy)}/${number(places.of)}` : "…",
+      first && `the longest for ${duration(now - first.since)}`,
+    ),
+    tile(
+      "oldest_due",
+      oldestDue ? link("delivery", { id: oldestDue.id }) : link("deliveries", { state: "queued" }),
+      "oldest due",
+      oldestDue ? duration(Math.max(0, now - oldestDue.since)) : strip ? "none" : "…",
+      oldestDue?.name,
+    ),
+    tile(
+      "failure_rate",
+      "problems",
+      "attempts failed, 15 min",
+      recent ? shareOf(recent.recent) : "…",
+      recent && `${shareOf(recent.before)} in the hour before`,
+    ),
+    tile(
+      "dead",
+      link("deliveries", { state: "dead" }),
+      "died, last hour",
+      recent ? number(recent.dead) : "…",
+      undefined,
+    ),
+    tile(
+      "refused",
+      "refusals",
+      "refused",
+      refused === undefined ? "…" : number(refused),
+      activity && (activity.slotMs === 60_000 ? "last hour" : "last 24 hours"),
+    ),
+  );
+}
+
+/** Lists what is wrong, each with the way on. */
+export function wrongList({ wrong, longest }: Strip, context: PageContext, now: number): Html {
+  if (wrong.length === 0) return tag("p.dim", "Nothing is wrong.");
+  const items = wrong.map((each) => tag("li", tag("p", shown(each.text, 400)), wayOn(each)));
+  const isHeld = wrong.some(({ kind }) => kind === "places_held");
+  return tag(
+    "div.note.bad",
+    tag("ul.wrong", items),
+    isHeld && tag("ul.wrong", longest.map((event) => runningItem(event, context, now))),
+  );
+}
+
+/** Links to the page that tells more. */
+function wayOn({ kind, key }: Wrong): Content {
+  if (kind === "refused") return a("refusals", "What was refused, and what to do");
+  if (kind === "failure_rate") return a("problems", "Problems");
+  if (kind === "dead") return a(link("deliveries", { state: "dead" }), "Dead events");
+  const id = key.slice("problem:".length);
+  return kind === "problem" ? a(link("problem", { id }), "Its events") : undefined;
+}
+
+function runningItem({ id, name, since }: BriefEvent, context: PageContext, now: number): Html {
+  return tag(
+    "li.row",
+    a(link("delivery", { id }), name),
+    dim(`for ${duration(now - since)}`),
+    isOperator(context) && actLinks(["cancel"], { id }),
+  );
+}
+
+/** Names an event that runs, with the question before it is cancelled. */
+const brief = ({ id, name, since }: BriefEvent, context: PageContext, now: number): Content => [
+  ...[a(link("delivery", { id }), name), " ", dim(`for ${duration(now - since)}`)],
+  isOperator(context) && [" ", a(link("act", { kind: "cancel", id }), "Cancel…")],
+];
+
+/** Lists the processes that are awake, and what each runs: operators cancel that with two clicks. */
+export function processes({ processes }: Strip, context: PageContext, now: number): Html {
+  const columns = { process: "", version: "", since: "", busy: "num", runs: "", "last seen": "" };
+  const rows = processes.map((process) => {
+    const { id, name, version, startedAt, seenAt, places, busy, running } = process;
+    const more = busy - running.length;
+    return [
+      td(shown(name ?? id, 80), "mono"),
+      td(version === undefined ? "–" : shown(version, 60)),
+      td(startedAt !== undefined && when(startedAt, now)),
+      td(
+        places === undefined ? number(busy) : `${number(Math.min(busy, places))}/${number(places)}`,
+        "num",
+      ),
+      td([
+        running.map((each) => tag("div", brief(each, context, now))),
+        more > 0 && dim(`and ${number(more)} more`),
+      ], "wrap"),
+      td(seenAt !== undefined && when(seenAt, now)),
+    ];
+  });
+  return html`${tag("h2", "Processes")}${table("Processes", columns, rows)}`;
+}
