@@ -51,7 +51,9 @@ export interface TestBotOptions<
 > {
   /**
    * Values of the app's variables. The variables of the package's platforms are set: they accept what
-   * `forgeDelivery` and `messengerUpdate` sign, and allow every user. The variables of the process are not read.
+   * `forgeDelivery` and `messengerUpdate` sign, and allow every user. The variables of the process are not read. If
+   * `SQLITE_FILE` or `KV_URL` is among them, the events lie there. A Postgres database is the one of `DATABASE_URL`, and
+   * the events lie in a schema of the test's own, which goes with it.
    *
    * @default {{}} Only these.
    */
@@ -68,9 +70,11 @@ export interface TestBotOptions<
       : TResources)
     | undefined;
   /**
-   * Store that replaces the app's, of the same engine: such as one that is open already, for two test bots on the same events.
+   * Store that replaces the app's, of the same engine, for several test bots on the same events: `kv(opened)`, or
+   * `postgres({ schema })` with a schema for tests. `kv()` and `sqlite()` take their place from `env`. A place that apps
+   * have by default is refused.
    *
-   * @default {undefined} An empty one, in memory if the engine can do that.
+   * @default {undefined} The place that `env` names, or an empty store, in memory if the engine can do that.
    */
   readonly store?: StoreDefinition<TTx, TReader> | undefined;
   /**
@@ -130,6 +134,7 @@ export interface TestBot<TTx = unknown, TReader = unknown> extends AsyncDisposab
    * @throws {Error} If a handler failed: of its event, of one that was emitted, or of another one that was
    * handled meanwhile, in its first attempt. The handler's error is the cause. A retry of an earlier
    * event is for {@linkcode TestBot.advance} to report.
+   * @throws {Error} If `groupBy` failed, whose error is the cause: in production the event is handled without a group.
    * @throws {TypeError} If the app has no platform for the delivery, or several.
    * @throws {Error} If handling takes longer than the options allow.
    */
@@ -178,7 +183,7 @@ export interface TestBot<TTx = unknown, TReader = unknown> extends AsyncDisposab
  * @param options Its variables, and fakes of its resources.
  * @returns The app, running.
  * @throws {VariableError} If variables are missing or wrong: the message has all of them.
- * @throws {TypeError | RangeError} If an option is not valid.
+ * @throws {TypeError | RangeError} If an option is not valid, or `store` would open the place that apps have by default.
  *
  * @example
  * ```ts
@@ -218,13 +223,14 @@ export async function startTestBot<
     timeoutMs: wholeNumber({ max: MAX_TIMER_MS }),
   };
   checkOptions(doing, options, checks);
-  const { store = storeForTests(app.store), timeoutMs = 10_000 } = options;
+  const { timeoutMs = 10_000 } = options;
   const logs: LogRecord[] = [];
   const failures = new Failures((record) => void logs.push(record));
   const env = Object.assign({}, ...app.platforms.map(testEnvOf), options.env);
   const resources = options.resources as TResources | undefined;
   const appOptions = { env, resources, log: failures.log, ticks: false };
-  const read = (variables: Variables) => planOf(app, variables, store);
+  const read = (variables: Variables) =>
+    planOf(app, variables, storeForTests(doing, app.store, options.store, variables));
   const plan = readVariables(app.definition.name, appOptions, read);
   const opened = await openPlanned(app, plan, appOptions);
   const bot = new LocalBot(app, opened, logs, failures, timeoutMs);
@@ -303,6 +309,7 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
     return await this.#during(call, async () => {
       const response = await this.fetch(path, { method, headers, body });
       const text = await response.text();
+      call.requestId = response.headers.get("X-Request-Id") ?? undefined;
       call.eventId = this.#eventIdOf(response);
       await this.#handled();
       return {
