@@ -50,7 +50,7 @@ async function checkTakeOver(store: ReturnType<typeof kv>, options: TestBotOptio
   assertEquals(await stateAfter(LEASE_MS), "done");
   assertEquals(done, ["paid", "shipped", "attempt 2"]);
   const attempt = (await second.store.get(ID))!.attempts[0]!;
-  assertEquals(attempt.error.startsWith("Lease expired"), true, attempt.error);
+  assertEquals(attempt.error?.startsWith("Lease expired"), true, attempt.error);
 }
 
 Deno.test("an event of a killed bot is taken over once its lease has expired, with the steps it has taken", async () => {

@@ -205,11 +205,15 @@ Deno.test("deliver() leaves the failure of groupBy to the call whose delivery it
     if (payload.ref === "wrong") throw new Error("no group");
     return undefined;
   };
-  const ended = Promise.withResolvers<void>();
-  const handler: EventHandler = ({ payload }) =>
-    payload.ref === "wrong" ? ended.promise : undefined;
+  const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const handler = async ({ payload }: { readonly payload: { readonly ref?: unknown } }) => {
+    if (payload.ref !== "wrong") return;
+    begun.resolve();
+    await ended.promise;
+  };
   await using bot = await startTestBot(botOf(handler, { forge: { groupBy } }));
   const failing = assertRejects(() => bot.deliver(forgeDelivery("push", { ref: "wrong" })), Error);
+  await begun.promise;
   const right = bot.deliver(forgeDelivery("push", { ref: "right" }));
   ended.resolve();
   assertEquals((await right).event?.outcome, "handled");
