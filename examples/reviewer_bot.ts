@@ -44,24 +44,28 @@ async function post(url: string, json: object, signal: AbortSignal, key = "") {
 }
 bot.on(["pull_request.opened", "pull_request.synchronize"], async (event, context) => {
   const { step, signal, resources: { api, review, say } } = context;
-  const { number, repository, pull_request: { title, head, updated_at: since } } = event.payload;
+  const { number, repository, pull_request } = event.payload;
+  const { title, base, head, updated_at: since } = pull_request;
   const [repo, request] = [`/repos/${repository.full_name}`, { signal }];
+  const path = `${repo}/issues/${number}/comments`;
+  const mark = `<!-- reviewed ${head.sha} -->`;
+  const find = async (): Promise<string | undefined> => {
+    const { data } = await api.request(`GET ${path}`, { since, per_page: 100, request });
+    return data.find(({ body }: { body: string }) => body.includes(mark))?.html_url;
+  };
+  // Another delivery about this commit, or a replay: its review is there already.
+  if (await step("look", async () => await find() !== undefined)) return;
   const text = await step("review", async () => {
     const mediaType = { format: "diff" };
-    const diff = await api.request(`GET ${repo}/pulls/${number}`, { mediaType, request });
+    // Of this commit: the pull request may have a newer one by now.
+    const commits = `${base.sha}...${head.sha}`;
+    const diff = await api.request(`GET ${repo}/compare/${commits}`, { mediaType, request });
     return await review(diff.data, signal);
   });
   // If a crash leaves the comment unknown, the next attempt looks for its mark.
-  const path = `${repo}/issues/${number}/comments`;
-  const mark = `<!-- ${event.idempotencyKey(head.sha)} -->`;
   const url = await step("comment", async (): Promise<string> => {
     return (await api.request(`POST ${path}`, { body: `${text}\n${mark}`, request })).data.html_url;
-  }, {
-    unknown: async () => {
-      const { data } = await api.request(`GET ${path}`, { since, per_page: 100, request });
-      return data.find(({ body }: { body: string }) => body.includes(mark))?.html_url;
-    },
-  });
+  }, { unknown: find });
   await api.request(`POST ${repo}/issues/${number}/labels`, { labels: ["reviewed"], request });
   await step("summary", () => say(`${title}: ${url}`, signal));
 }, { id: "review", timeoutMs: 300_000 });

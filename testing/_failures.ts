@@ -7,6 +7,9 @@ const FAILED: ReadonlySet<string> = new Set([
   "event given up, now dead",
 ]);
 
+/** Message of the intake's record about a delivery that `groupBy` has thrown for. It holds the error. */
+const NOT_GROUPED = "event not grouped";
+
 /** Call of the test bot that waits for handlers. */
 export interface WaitingCall {
   /** Its beginning, for the message. */
@@ -17,13 +20,15 @@ export interface WaitingCall {
   readonly hasRetries?: boolean;
   /** The id of the event that it has made, once that is known. */
   eventId?: string | undefined;
+  /** The id of the request that it has sent, once that is known. */
+  requestId?: string | undefined;
 }
 
 /** Finds the id of the event whose handler emitted an event; undefined if none did. */
 export type CauseOf = (eventId: string) => Promise<string | undefined>;
 
 /**
- * Failures of handlers, until a call of the test bot reports them. They are read from the worker's log,
+ * Failures of handlers and of `groupBy`, until a call of the test bot reports them. They are read from the log,
  * since it says which errors count, and has the error as it was thrown.
  *
  * Each failure is reported once. It belongs to the call whose event it goes back to, through the events
@@ -39,15 +44,17 @@ export class Failures {
   /**
    * Creates an empty list.
    *
-   * @param log The log that the worker's records go on to.
+   * @param log The log that the app's records go on to.
    */
   constructor(log: LogSink) {
     this.#log = log;
   }
 
-  /** Log for the worker. */
+  /** Log for the app. */
   readonly log: LogSink = (record) => {
-    if (FAILED.has(record.message) && "error" in record) this.#unreported.push(record);
+    const { message } = record;
+    const isFailure = FAILED.has(message) || message === NOT_GROUPED;
+    if (isFailure && "error" in record) this.#unreported.push(record);
     this.#log(record);
   };
 
@@ -92,10 +99,13 @@ export class Failures {
   }
 
   async #belongs(
-    { eventId, attempt }: LogRecord,
+    { message, eventId, attempt, requestId }: LogRecord,
     call: WaitingCall,
     causeOf: CauseOf,
   ): Promise<boolean> {
+    if (message === NOT_GROUPED) {
+      return ![...this.#calls].some((each) => each !== call && each.requestId === requestId);
+    }
     const isForAny = attempt === 1 || call.hasRetries === true;
     // A long chain of events takes long to go back through.
     if (isForAny && this.#calls.size === 1) return true;
@@ -112,11 +122,16 @@ export class Failures {
 
 function report(call: WaitingCall, [first, ...others]: readonly LogRecord[]): void {
   if (!first || call.expectFailure) return;
-  const { eventId, type, attempt, error } = first;
   const more = others.length === 0 ? "" : `, the first of ${others.length + 1} failures`;
   throw new Error(
-    `The handler of event ${eventId} (${type}) failed in attempt ${attempt}${more}: see the cause. ` +
+    `${inWords(first)}${more}: see the cause. ` +
       `If the test expects this, call ${call.text}, { expectFailure: true })`,
-    { cause: error },
+    { cause: first.error },
   );
+}
+
+function inWords({ message, eventId, type, attempt, deliveryId }: LogRecord): string {
+  return message === NOT_GROUPED
+    ? `'groupBy' failed for the delivery ${deliveryId} (${type}), whose event has no group`
+    : `The handler of event ${eventId} (${type}) failed in attempt ${attempt}`;
 }

@@ -13,6 +13,7 @@ import type { EnvSpec, Variables } from "../core/env.ts";
 import type { LogRecord } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import type { EventRecord, EventStore } from "../events/mod.ts";
+import { acceptTime, killWorker, renewLeases } from "../events/worker/worker.ts";
 import {
   checkStoreDefinition,
   type StoreDefinition,
@@ -51,7 +52,9 @@ export interface TestBotOptions<
 > {
   /**
    * Values of the app's variables. The variables of the package's platforms are set: they accept what
-   * `forgeDelivery` and `messengerUpdate` sign, and allow every user. The variables of the process are not read.
+   * `forgeDelivery` and `messengerUpdate` sign, and allow every user. The variables of the process are not read. If
+   * `SQLITE_FILE` or `KV_URL` is among them, the events lie there. A Postgres database is the one of `DATABASE_URL`, and
+   * the events lie in a schema of the test's own, which goes with it.
    *
    * @default {{}} Only these.
    */
@@ -68,9 +71,11 @@ export interface TestBotOptions<
       : TResources)
     | undefined;
   /**
-   * Store that replaces the app's, of the same engine: such as one that is open already, for two test bots on the same events.
+   * Store that replaces the app's, of the same engine, for several test bots on the same events: `kv(opened)`, or
+   * `postgres({ schema })` with a schema for tests. `kv()` and `sqlite()` take their place from `env`. A place that apps
+   * have by default is refused.
    *
-   * @default {undefined} An empty one, in memory if the engine can do that.
+   * @default {undefined} The place that `env` names, or an empty store, in memory if the engine can do that.
    */
   readonly store?: StoreDefinition<TTx, TReader> | undefined;
   /**
@@ -130,6 +135,7 @@ export interface TestBot<TTx = unknown, TReader = unknown> extends AsyncDisposab
    * @throws {Error} If a handler failed: of its event, of one that was emitted, or of another one that was
    * handled meanwhile, in its first attempt. The handler's error is the cause. A retry of an earlier
    * event is for {@linkcode TestBot.advance} to report.
+   * @throws {Error} If `groupBy` failed, whose error is the cause: in production the event is handled without a group.
    * @throws {TypeError} If the app has no platform for the delivery, or several.
    * @throws {Error} If handling takes longer than the options allow.
    */
@@ -163,6 +169,15 @@ export interface TestBot<TTx = unknown, TReader = unknown> extends AsyncDisposab
     name: string,
     options?: { readonly expectFailure?: boolean | undefined },
   ): Promise<EventRecord>;
+  /**
+   * Ends the app as a kill or a crash would: what it holds is neither settled nor given back, and its handlers are not
+   * told. Calls that wait for handlers return. An event that was being handled stays `running` until its lease expires, 30 s by
+   * default: have another test bot on the same store take it over, by {@linkcode TestBot.advance}. A handler that still
+   * runs goes on, since nothing ends code: its steps are refused, and its end settles nothing.
+   *
+   * @returns A promise that resolves once the resources and the database, if the app has opened them, are closed.
+   */
+  kill(): Promise<void>;
 }
 
 /**
@@ -178,7 +193,7 @@ export interface TestBot<TTx = unknown, TReader = unknown> extends AsyncDisposab
  * @param options Its variables, and fakes of its resources.
  * @returns The app, running.
  * @throws {VariableError} If variables are missing or wrong: the message has all of them.
- * @throws {TypeError | RangeError} If an option is not valid.
+ * @throws {TypeError | RangeError} If an option is not valid, or `store` would open the place that apps have by default.
  *
  * @example
  * ```ts
@@ -218,13 +233,14 @@ export async function startTestBot<
     timeoutMs: wholeNumber({ max: MAX_TIMER_MS }),
   };
   checkOptions(doing, options, checks);
-  const { store = storeForTests(app.store), timeoutMs = 10_000 } = options;
+  const { timeoutMs = 10_000 } = options;
   const logs: LogRecord[] = [];
   const failures = new Failures((record) => void logs.push(record));
   const env = Object.assign({}, ...app.platforms.map(testEnvOf), options.env);
   const resources = options.resources as TResources | undefined;
   const appOptions = { env, resources, log: failures.log, ticks: false };
-  const read = (variables: Variables) => planOf(app, variables, store);
+  const read = (variables: Variables) =>
+    planOf(app, variables, storeForTests(doing, app.store, options.store, variables));
   const plan = readVariables(app.definition.name, appOptions, read);
   const opened = await openPlanned(app, plan, appOptions);
   const bot = new LocalBot(app, opened, logs, failures, timeoutMs);
@@ -250,6 +266,9 @@ const CONNECTION = {
   remoteAddr: { transport: "tcp", hostname: "127.0.0.1", port: 50_000 },
 } as const;
 
+/** The test bots that run. They share the time of day of the process. */
+const RUNNING = new Set<LocalBot<unknown, unknown>>();
+
 type CallOptions = NonNullable<Parameters<TestBot["advance"]>[1]>;
 
 function expectsFailure(doing: string, options: CallOptions): boolean {
@@ -262,6 +281,9 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
   readonly db: TReader;
   readonly #opened: ServableApp<TTx, TReader>;
   readonly #clock = new TestClock();
+  /** The calls under way. */
+  readonly #calls = new Set<Promise<unknown>>();
+  #isKilled = false;
   /** Time of the schedules, which only `advance` moves: so their number of slots does not vary. */
   #slotTime = Date.now();
 
@@ -279,11 +301,13 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
 
   /** Begins all schedules. */
   async begin(): Promise<this> {
+    RUNNING.add(this);
     await this.#opened.scheduler?.tick(this.#slotTime);
     return this;
   }
 
   async fetch(path: string, init?: RequestInit): Promise<Response> {
+    if (this.#isKilled) throw new Error("Cannot send the request: the test bot was killed");
     const request = new Request(new URL(path, "http://localhost"), init);
     return await this.#opened.fetch(request, CONNECTION);
   }
@@ -303,6 +327,7 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
     return await this.#during(call, async () => {
       const response = await this.fetch(path, { method, headers, body });
       const text = await response.text();
+      call.requestId = response.headers.get("X-Request-Id") ?? undefined;
       call.eventId = this.#eventIdOf(response);
       await this.#handled();
       return {
@@ -347,15 +372,23 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
       if (due === undefined && slot === undefined) break;
       const dueMs = due === undefined ? Infinity : Math.max(due - Date.now(), leastMs);
       const slotMs = slot === undefined ? Infinity : Math.max(slot - Date.now(), 0);
-      this.#clock.advance(Math.max(Math.min(dueMs, slotMs, end - Date.now()), 0));
+      await this.#pass(Math.max(Math.min(dueMs, slotMs, end - Date.now()), 0));
       if (slot !== undefined && slotMs <= dueMs) await this.#makeSlots(slot);
       since = Date.now();
       await this.#handled();
       if (performance.now() - start > this.timeoutMs) throw await this.#late();
     }
     this.#slotTime = slotEnd;
-    this.#clock.advance(Math.max(end - Date.now(), 0));
+    await this.#pass(Math.max(end - Date.now(), 0));
     await this.#handled();
+  }
+
+  /** Moves the time of day. The bots that run renew their leases, as they would meanwhile; the others' expire. */
+  async #pass(ms: number): Promise<void> {
+    if (ms === 0) return;
+    this.#clock.advance(ms);
+    await Promise.all([...RUNNING].map((bot) => renewLeases(bot.#opened.worker)));
+    acceptTime(this.#opened.worker);
   }
 
   async run(name: string, options: CallOptions = {}): Promise<EventRecord> {
@@ -375,8 +408,20 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
     });
   }
 
+  async kill(): Promise<void> {
+    if (this.#isKilled) return;
+    this.#isKilled = true;
+    RUNNING.delete(this);
+    killWorker(this.#opened.worker);
+    // They read what has become of their events.
+    await Promise.allSettled(this.#calls);
+    this.#opened.beginStop();
+    await this.#opened.close();
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#opened.stop();
+    RUNNING.delete(this);
+    if (!this.#isKilled) await this.#opened.stop();
     this.#clock.restore();
     // A KV's listener ends a turn later, and a test's sanitizers would take it for a leak.
     await new Promise((resolve) => realTimeout(resolve, 0));
@@ -398,8 +443,13 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
 
   /** Runs a call, and reports the failures of handlers that belong to it. */
   #during<TResult>(call: WaitingCall, run: () => Promise<TResult>): Promise<TResult> {
+    if (this.#isKilled) {
+      return Promise.reject(new Error(`Cannot call ${call.text}): the test bot was killed`));
+    }
     const causeOf = async (id: string) => (await this.store.get(id))?.causedBy;
-    return this.failures.during(call, causeOf, run);
+    const calling = this.failures.during(call, causeOf, run);
+    this.#calls.add(calling);
+    return calling.finally(() => this.#calls.delete(calling));
   }
 
   /** Finds the event of the request that a response answers; undefined if it made none. */
@@ -413,11 +463,12 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
   async #nextDue(since: number, end: number): Promise<number | undefined> {
     let next: number | undefined;
     for await (const event of this.store.list()) {
-      if (event.state !== "queued" && event.state !== "parked") continue;
-      if (event.dueAt === null) continue;
-      if (event.dueAt > since && event.dueAt <= end && event.dueAt < (next ?? Infinity)) {
-        next = event.dueAt;
+      if (event.state === "unreadable" || event.state === "done" || event.state === "dead") {
+        continue;
       }
+      const dueAt = event.lease?.until ?? event.dueAt;
+      if (dueAt === null) continue;
+      if (dueAt > since && dueAt <= end && dueAt < (next ?? Infinity)) next = dueAt;
     }
     return next;
   }

@@ -89,7 +89,9 @@ export type NewerOptions =
      * - `wait`: newer events are handled next.
      * - `interrupt`: the first newer one aborts the `signal` of the handler, with a {@linkcode NewerEventError} as the
      *   reason. If the handler ends by that error, or by one that it has caused, it runs anew with all events in its
-     *   batch, and no attempt is counted. If it returns, its work counts, and the newer ones come next.
+     *   batch, and no attempt is counted. If it returns, its work counts, and the newer ones come next. It needs
+     *   `interrupt`, which says what becomes of the steps. A retry or what is put off comes no earlier by a newer event, and
+     *   is handled together with it then.
      * - `steer`: the handler takes the newer ones while it runs, with {@linkcode HandlerContext.takeNewer}. Those that it
      *   has not taken come next.
      *
@@ -100,7 +102,7 @@ export type NewerOptions =
     readonly maxInterrupts?: undefined;
   }
   | {
-    /** A newer event aborts the handler. */
+    /** A newer event aborts the handler. It needs `interrupt`. */
     readonly newer: "interrupt";
     /** Fate of the steps that the handler has taken by then. There is no default. */
     readonly interrupt: InterruptRule;

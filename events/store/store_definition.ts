@@ -34,8 +34,18 @@ export interface DefinedStore<TTx, TReader> extends StoreDefinition<TTx, TReader
    * @throws {VariableError} If variables are missing or wrong: the message has all of them.
    */
   readonly prepare: (variables: Variables, namespace: string) => ReadyStore<TTx, TReader>;
-  /** Makes an empty store of the same engine for a test, in memory if it can be. */
+  /**
+   * Makes a store of the same engine for a test: in the place that the variables name, which may be in memory, and
+   * otherwise an empty one, in memory if it can be.
+   */
   readonly forTests: () => DefinedStore<TTx, TReader>;
+  /**
+   * Checks whether the place is one that an app has by default, so that a test on it would touch the app's own events.
+   *
+   * @param variables The variables.
+   * @returns How a test names another place, in words; undefined if it has named one.
+   */
+  readonly elsewhere: (variables: Variables) => string | undefined;
 }
 
 /** Store whose variables have been read. */
@@ -149,13 +159,26 @@ export function prepareStore<TTx, TReader>(
 }
 
 /**
- * Makes an empty store of the same engine for a test.
+ * Makes the store of a test, which never lies where the app has its own.
  *
- * @param store The store.
- * @returns The other store, in memory if it can be.
+ * @param doing The action that fails otherwise, for the message.
+ * @param app The store of the app.
+ * @param given The store that the test gives; undefined for an empty one of the app's engine, in memory if it can be.
+ * @param variables The variables of the test.
+ * @returns The store.
+ * @throws {TypeError} If the one that is given lies where an app has its own.
  */
 export function storeForTests<TTx, TReader>(
-  store: StoreDefinition<TTx, TReader>,
+  doing: string,
+  app: StoreDefinition<TTx, TReader>,
+  given: StoreDefinition<TTx, TReader> | undefined,
+  variables: Variables,
 ): StoreDefinition<TTx, TReader> {
-  return (store as DefinedStore<TTx, TReader>).forTests();
+  if (!given) return (app as DefinedStore<TTx, TReader>).forTests();
+  const remedy = (given as DefinedStore<TTx, TReader>).elsewhere(variables);
+  if (remedy === undefined) return given;
+  throw new TypeError(
+    `Cannot ${doing}: 'store' would open the database that apps have by default, with the events of your own. ` +
+      `${remedy}, or leave 'store' out for an empty one`,
+  );
 }

@@ -142,6 +142,11 @@ export class HeldLease {
     this.#timeout = (isShort ? new Timeouts(remainingMs) : this.#renewals).start(this.#tick);
   }
 
+  /** Renews the lease now, if it is held. */
+  async renew(): Promise<void> {
+    if (!this.#isEnded) await this.#renew();
+  }
+
   /** Stops renewing it. Resolves once no change of it is under way. */
   end(): Promise<unknown> {
     this.#isEnded = true;

@@ -82,6 +82,8 @@ export class Job implements EventLog {
   #body: Uint8Array<ArrayBuffer> | undefined;
   #payload: JsonObject | undefined;
   #stopping = false;
+  /** Set if the event is left as it is. */
+  #isAbandoned = false;
   /** Set if there was no handler for the event. */
   #isIgnored = false;
   #handlerEnded = false;
@@ -169,6 +171,19 @@ export class Job implements EventLog {
     this.#lease.cancel();
   }
 
+  /** Leaves the event as it is: it is neither renewed nor settled nor given back, and its handler is not told. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    this.#limit?.end();
+    this.#watch?.end();
+    void this.#lease.end();
+  }
+
+  /** Renews the lease now. */
+  async renew(): Promise<void> {
+    await this.#lease.renew();
+  }
+
   /**
    * Takes the places that its handlers need.
    *
@@ -204,6 +219,7 @@ export class Job implements EventLog {
    * @param limit The name of the limit; undefined if it waits for a handler.
    */
   async putBack(delayMs: number, limit?: string): Promise<void> {
+    if (this.#isAbandoned) return;
     try {
       if (this.#lease.lease.takenOver && await this.#putOff()) return void this.#lease.end();
     } catch (error) {
@@ -219,6 +235,7 @@ export class Job implements EventLog {
    * @param limitedBy The name of the limit that has no room for it, if one has none.
    */
   async giveBack(delayMs?: number, limitedBy?: string): Promise<void> {
+    if (this.#isAbandoned) return;
     const [isRunning, limit] = [this.#isRunning, this.#limit];
     limit?.end();
     if (limit?.isReached && isRunning) await this.#settlement.giveUpWaiting(limit.ms);

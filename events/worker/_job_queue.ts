@@ -110,6 +110,8 @@ export class JobQueue implements JobListener {
   /** True if the last event started was a claimed one. */
   #wasClaimed = false;
   #stopping = false;
+  /** Set if everything that is leased is left as it is: the process is as good as dead. */
+  #isAbandoned = false;
   /** Settled once nothing is leased. */
   #empty: PromiseWithResolvers<void> | undefined;
 
@@ -265,6 +267,19 @@ export class JobQueue implements JobListener {
     this.#giveBackWaiting();
   }
 
+  /** Leaves everything as it is, for whoever takes the leases over. Nothing of it is settled or given back. */
+  abandon(): void {
+    this.#stopping = this.#isAbandoned = true;
+    this.#turns.stop();
+    for (const job of this.#jobs) job.abandon();
+    this.#giveBackWaiting();
+  }
+
+  /** Renews all leases now. */
+  async renewAll(): Promise<void> {
+    await Promise.all([...this.#jobs].map((job) => job.renew()));
+  }
+
   #giveBackWaiting(): void {
     for (const list of [this.#claimed, this.#handedOff]) {
       while (list.length > 0) this.#giveBack(this.#remove(list)!);
@@ -297,6 +312,7 @@ export class JobQueue implements JobListener {
     this.#jobs.add(job);
     if (this.#byId.has(job.id)) this.#leftOut.add(job.id);
     else this.#byId.set(job.id, job);
+    if (this.#isAbandoned) job.abandon();
     if (this.#early.take(job.id)) job.cancel();
     this.#bytes += job.bytes;
     list.push(job);

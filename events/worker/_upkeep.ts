@@ -73,6 +73,12 @@ export class Upkeep {
     await this.#running;
   }
 
+  /** Takes the clock as it is now for one that was not set. */
+  acceptTime(): void {
+    this.#offset = Date.now() - performance.now();
+    this.#reliableAt = 0;
+  }
+
   /** Tells whether the clock was set a short time ago, so that leases may look expired that are not. */
   hasClockJumped(): boolean {
     const now = performance.now();

@@ -13,7 +13,7 @@ import type {
 } from "../store/mod.ts";
 import type { AnswerResult } from "../store/questions.ts";
 import type { Ask } from "./questions.ts";
-import { PUT_OFF_CHECKS, type StepContext, type TakeStep } from "./step.ts";
+import { PUT_OFF_CHECKS, putOffDelay, type StepContext, type TakeStep } from "./step.ts";
 
 /**
  * An event, as a handler gets it.
@@ -355,10 +355,11 @@ export class RetryLaterError extends Error {
    * Creates the error.
    *
    * @param reason The reason, which the log and the event's record name.
-   * @param options `afterMs` is the delay until the event is due again, in milliseconds: from 0 to 604,800,000, which
-   * is seven days. A shorter one than 100 counts as 100. `cause` is the error's cause.
+   * @param options `afterMs` is the delay until the event is due again, in milliseconds, from 0 on. More than
+   * 604,800,000, which is seven days, counts as that, since a service may ask for more, and less than 100 as 100.
+   * `cause` is the error's cause.
    * @throws {TypeError} If the options are not an object, or have an unknown member.
-   * @throws {RangeError} If the delay is not from 0 to seven days.
+   * @throws {RangeError} If the delay is not a finite number from 0 on.
    */
   constructor(
     reason: string,
@@ -367,7 +368,7 @@ export class RetryLaterError extends Error {
     checkOptions("put the event off", options, PUT_OFF_CHECKS, ["afterMs"]);
     const { afterMs, cause } = options;
     super(reason, cause === undefined ? undefined : { cause });
-    this.afterMs = afterMs;
+    this.afterMs = putOffDelay(afterMs);
   }
 }
 

@@ -3,7 +3,6 @@ import {
   checkFunction,
   checkOptions,
   met,
-  numberFrom,
   oneOf,
   type OptionCheck,
   wholeNumber,
@@ -14,7 +13,19 @@ import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
 import { checkName, MAX_TIMEOUT_MS } from "../store/waits.ts";
 
 /** Checks of the options of an error that may put an event off. */
-export const PUT_OFF_CHECKS = { afterMs: numberFrom(0, MAX_PUT_OFF_MS), cause: undefined };
+export const PUT_OFF_CHECKS = { afterMs: checkDelay, cause: undefined };
+
+function checkDelay(doing: string, name: string, value: unknown): void {
+  if (Number.isFinite(value) && (value as number) >= 0) return;
+  throw new RangeError(
+    `Cannot ${doing}: '${name}' must be a number of milliseconds from 0 on, got ${met(value)}`,
+  );
+}
+
+/** Limits a delay to the longest for which an event is put off: a service may ask for more. */
+export function putOffDelay(afterMs: number): number {
+  return Math.min(afterMs, MAX_PUT_OFF_MS);
+}
 
 /** The longest name of a step, in characters. */
 const MAX_NAME_LENGTH = 200;
@@ -208,8 +219,8 @@ export class NotDoneError extends Error {
    * Creates the error.
    *
    * @param message The reason.
-   * @param options `afterMs` puts the event off: from 0 to 604,800,000 milliseconds, which is seven days. `cause` is the
-   * error's cause.
+   * @param options `afterMs` puts the event off, for a number of milliseconds from 0 on: more than 604,800,000, which is
+   * seven days, counts as that. `cause` is the error's cause.
    * @throws {TypeError} If there is another option.
    * @throws {RangeError} If the delay is out of range.
    */
@@ -220,7 +231,7 @@ export class NotDoneError extends Error {
     checkOptions("say that the step is not done", options, PUT_OFF_CHECKS);
     const { afterMs, cause } = options;
     super(message, cause === undefined ? undefined : { cause });
-    this.afterMs = afterMs;
+    this.afterMs = afterMs && putOffDelay(afterMs);
   }
 }
 

@@ -215,6 +215,38 @@ export async function workerNoted(worker: EventWorker): Promise<void> {
   if (worker instanceof StoreWorker) await worker.noted;
 }
 
+/**
+ * Ends a worker as the end of its process would, for a test: what it holds is neither settled nor given back, the signals
+ * of its handlers are not aborted, and its note stays in the store. The steps of a handler that still runs are refused,
+ * and its end settles nothing.
+ *
+ * @param worker The worker.
+ */
+export function killWorker(worker: EventWorker): void {
+  if (worker instanceof StoreWorker) worker.kill();
+}
+
+/**
+ * Renews all leases of a worker at once, for a test that has moved the time of day: while that time passes, a worker
+ * would renew them.
+ *
+ * @param worker The worker.
+ * @returns A promise that resolves once each was renewed, is lost, or that has failed.
+ */
+export async function renewLeases(worker: EventWorker): Promise<void> {
+  if (worker instanceof StoreWorker) await worker.renewAll();
+}
+
+/**
+ * Has a worker take the time of day for the right one, for a test that has moved it: leases that have expired by it are
+ * taken over at once, and not only after a while, as if the clock had been set.
+ *
+ * @param worker The worker.
+ */
+export function acceptTime(worker: EventWorker): void {
+  if (worker instanceof StoreWorker) worker.acceptTime();
+}
+
 /** A number of milliseconds that a timer takes. */
 const timerMs = wholeNumber({ max: MAX_TIMER_MS });
 
@@ -299,6 +331,7 @@ class StoreWorker implements EventWorker {
   readonly #nextClaim: NextClaim;
   #polls: Poll[] = [];
   #stopping = false;
+  #isKilled = false;
   #woken = false;
   #resume: (() => void) | undefined;
 
@@ -381,6 +414,26 @@ class StoreWorker implements EventWorker {
     this.#ended.abort();
   }
 
+  /** Ends it at once, without another change of the store. */
+  kill(): void {
+    this.#stopping = this.#isKilled = true;
+    this.#unwatch?.();
+    this.#queue.abandon();
+    this.#giveUp();
+    this.#ended.abort();
+    this.#wake();
+  }
+
+  /** Renews all leases now. */
+  renewAll(): Promise<void> {
+    return this.#queue.renewAll();
+  }
+
+  /** Takes the time of day for the right one. */
+  acceptTime(): void {
+    this.#upkeep.acceptTime();
+  }
+
   readonly #wake = (): void => {
     this.#nextClaim.setDue();
     this.#woken = true;
@@ -452,7 +505,7 @@ class StoreWorker implements EventWorker {
     } catch (error) {
       endClaim([]);
       if (!this.#ended.signal.aborted) writeLog(log, "error", "claim failed", { error });
-      this.#releaseAll(claiming);
+      if (!this.#isKilled) this.#releaseAll(claiming);
       if (error instanceof ClosedError) this.#giveUp();
       return { error };
     }

@@ -34,6 +34,7 @@ const sql = (): StoreDefinition<Transaction, Tables> => {
     variables: ["SQL_FILE"],
     prepare: () => ({ open: () => Promise.reject(new Error("not opened here")) }),
     forTests: () => store,
+    elsewhere: () => undefined,
   };
   return store;
 };

@@ -4,8 +4,11 @@ import { forgeDelivery, startTestBot, type TestBot } from "../../testing/mod.ts"
 import { testWith } from "../_permissions.ts";
 import { type ApiCall, startStandIn } from "./_stand_in.ts";
 
-/** Calls of the bot, without the host: the diff, the model, the comment, the label and the chat. */
-const ALL = ["GET /pulls/7", "POST /model", "POST /comments", "POST /labels", "POST /chat"];
+/** Calls of the bot, without the host: the look, the diff, the model, the comment, the label and the chat. */
+const ALL = [
+  ...["GET /comments", "GET /compare/b0...a1", "POST /model"],
+  ...["POST /comments", "POST /labels", "POST /chat"],
+];
 
 const nameOf = ({ method, path }: ApiCall) =>
   `${method} ${path.replace("/repos/octo/app", "").replace("/issues/7", "").replace(/\?.*/, "")}`;
@@ -37,7 +40,7 @@ async function reviewed(action: string, failing?: string, isDone = false) {
 
 function answerTo(call: ApiCall, comments: object[]): Response | undefined {
   const name = nameOf(call);
-  if (name === "GET /pulls/7") return new Response("diff --git a/x b/x");
+  if (name.startsWith("GET /compare/")) return new Response(`diff of ${name.slice(-2)}`);
   if (name === "POST /model") {
     return Response.json({ choices: [{ message: { content: call.body.messages[0].content } }] });
   }
@@ -50,7 +53,8 @@ function answerTo(call: ApiCall, comments: object[]): Response | undefined {
 
 /** A pull request with a commit. */
 function pullRequest(action: string, sha = "a1") {
-  const pull_request = { title: "Faster", updated_at: "2026-01-01T00:00:00Z", head: { sha } };
+  const at = { updated_at: "2026-01-01T00:00:00Z", base: { sha: "b0" }, head: { sha } };
+  const pull_request = { title: "Faster", ...at };
   const repository = { id: 1, full_name: "octo/app", name: "app", owner: { login: "octo" } };
   return forgeDelivery("pull_request", { action, number: 7, pull_request, repository });
 }
@@ -82,7 +86,7 @@ for (const [isDone, more] of [[false, ["POST /comments"]], [true, []]] as const)
   testWith(["net"], `examples/reviewer_bot.ts ${name}`, async () => {
     const { state, calls, comments } = await reviewed("opened", "POST /comments", isDone);
     assertEquals([state, comments.length], ["handled", 1]);
-    assertEquals(calls, [...ALL.slice(0, 3), "GET /comments", ...more, ...ALL.slice(3)]);
+    assertEquals(calls, [...ALL.slice(0, 4), "GET /comments", ...more, ...ALL.slice(4)]);
   });
 }
 
@@ -103,7 +107,6 @@ testWith(
     let sha = "a1";
     await using api = startStandIn((call) => {
       const name = nameOf(call);
-      if (name === "GET /pulls/7") return new Response(`diff of ${sha}`);
       // The model never answers for the first commit.
       if (name === "POST /model" && sha === "a1") return new Response(new ReadableStream());
       return answerTo(call, comments);
@@ -114,11 +117,31 @@ testWith(
     };
     await using test = await startTestBot(bot, { env });
     const opened = test.deliver(pullRequest("opened"));
-    await api.until(2);
+    await api.until(3);
     sha = "b2";
     await Promise.all([test.deliver(pullRequest("synchronize", sha)), opened]);
     assertEquals(comments.map(({ body }) => body.includes("diff of b2")), [true]);
     const [first] = await Array.fromAsync(test.store.list());
     assertEquals(first?.state === "done" && first.interrupted?.times, 1);
+  },
+);
+
+testWith(
+  ["net"],
+  "examples/reviewer_bot.ts reviews a commit once, however often it is delivered",
+  async () => {
+    const comments: { body: string }[] = [];
+    await using api = startStandIn((call) => answerTo(call, comments));
+    const env = {
+      ...{ GITHUB_TOKEN: "t", GITHUB_API_URL: api.url, MODEL: "small", MODEL_KEY: "k" },
+      ...{ MODEL_URL: `${api.url}/model`, CHAT_URL: `${api.url}/chat` },
+    };
+    await using test = await startTestBot(bot, { env });
+    for (const sha of ["a1", "a1", "c3"]) await test.deliver(pullRequest("synchronize", sha));
+    const reviewed = comments.map(({ body }) =>
+      /diff of (..)\n<!-- reviewed (..)/.exec(body)?.slice(1)
+    );
+    assertEquals(reviewed, [["a1", "a1"], ["c3", "c3"]]);
+    assertEquals(api.calls.map(nameOf).filter((name) => name === "POST /model").length, 2);
   },
 );

@@ -19,6 +19,7 @@ import {
 } from "../../mod.ts";
 import { events } from "../../app/mod.ts";
 import { forgeDelivery, messengerUpdate, startTestBot } from "../../testing/mod.ts";
+import type { ForgeOptions } from "../../webhook/mod.ts";
 import { botOf, type BotOptions } from "./_bots.ts";
 
 const HOUR_MS = 3_600_000;
@@ -176,6 +177,48 @@ for (const [what, thrown, options] of dead) {
     assertStrictEquals(cause, thrown);
   });
 }
+
+const UNGROUPED: [string, (thrown: Error) => NonNullable<ForgeOptions["groupBy"]>, string][] = [
+  ["throws", (thrown) => () => {
+    throw thrown;
+  }, "no group"],
+  ["lacks 'interrupt'", () => () => ({ key: "k", newer: "interrupt" } as never), "'interrupt'"],
+];
+
+for (const [what, groupByOf, reason] of UNGROUPED) {
+  Deno.test(`deliver() rejects when groupBy ${what}`, async () => {
+    const groupBy = groupByOf(new TypeError("no group"));
+    await using bot = await startTestBot(botOf(() => {}, { forge: { groupBy } }));
+    const push = (id: string) => forgeDelivery("push", {}, { id });
+    const { message, cause } = await assertRejects(() => bot.deliver(push("d1")), Error);
+    const failed =
+      "'groupBy' failed for the delivery d1 (push), whose event has no group: see the cause";
+    assertEquals(message, `${failed}. ${TO_EXPECT}`);
+    assert(cause instanceof TypeError && cause.message.includes(reason), String(cause));
+    const { event } = await bot.deliver(push("d2"), { expectFailure: true });
+    assertEquals([event?.outcome, event?.orderingKey], ["handled", null]);
+  });
+}
+
+Deno.test("deliver() leaves the failure of groupBy to the call whose delivery it is", async () => {
+  const groupBy: ForgeOptions["groupBy"] = ({ payload }) => {
+    if (payload.ref === "wrong") throw new Error("no group");
+    return undefined;
+  };
+  const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const handler = async ({ payload }: { readonly payload: { readonly ref?: unknown } }) => {
+    if (payload.ref !== "wrong") return;
+    begun.resolve();
+    await ended.promise;
+  };
+  await using bot = await startTestBot(botOf(handler, { forge: { groupBy } }));
+  const failing = assertRejects(() => bot.deliver(forgeDelivery("push", { ref: "wrong" })), Error);
+  await begun.promise;
+  const right = bot.deliver(forgeDelivery("push", { ref: "right" }));
+  ended.resolve();
+  assertEquals((await right).event?.outcome, "handled");
+  await failing;
+});
 
 Deno.test("deliver() rejects when effects cannot be committed", async () => {
   await using bot = await startTestBot(botOf((_, { settleWith }) => {

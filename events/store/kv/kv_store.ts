@@ -38,6 +38,9 @@ interface KvPlace extends GivenKv {
   readonly onDeploy: boolean;
 }
 
+/** Variable with the place of the KV. */
+const PLACE = "KV_URL";
+
 /** Variables of every store in a KV. */
 const SHARED = { NOTIFIER: choiceOf(["auto", "enqueue", "watch"]) };
 
@@ -82,27 +85,33 @@ const OPENING = { ...SHARED, KV_URL: { read: readKvUrl } };
  * @category Event store and worker
  */
 export function kv(opened?: Deno.Kv): StoreDefinition<KvCommit, Deno.Kv> {
-  if (opened === undefined) return storeIn(Object.keys(OPENING));
+  if (opened === undefined) return storeIn(Object.keys(OPENING), () => undefined);
   checkPart(
     "define the store",
     opened,
     "atomic",
     "the KV must be what Deno.openKv() resolves with (the place of one that kv() opens is in KV_URL)",
   );
-  return storeIn(Object.keys(SHARED), { opened });
+  return storeIn(Object.keys(SHARED), () => ({ opened }));
 }
 
 function storeIn(
   variables: readonly string[],
-  given?: GivenKv,
+  givenIn: (values: Variables) => GivenKv | undefined,
 ): DefinedStore<KvCommit, Deno.Kv> {
+  const isNamed = (values: Variables) => variables.includes(PLACE) && !!values.get(PLACE)?.trim();
   return Object.freeze({
     ...{ name: "kv", variables },
     prepare: (values: Variables) => {
-      const place = readKvPlace(values, given);
+      const place = readKvPlace(values, givenIn(values));
       return { open: (log: LogSink) => openPlace(place, log) };
     },
-    forTests: () => storeIn(variables, { url: ":memory:" }),
+    forTests: () =>
+      storeIn(variables, (values) => isNamed(values) ? undefined : { url: ":memory:" }),
+    elsewhere: (values: Variables) =>
+      givenIn(values) || isNamed(values)
+        ? undefined
+        : `Name its place, { env: { ${PLACE}: path } }, or give one that is open, kv(opened)`,
   });
 }
 

@@ -15,7 +15,7 @@ const PARTS = {
 const CLIENTS = ["PGBINARY", "PGOPTIONS", "PGCLIENT_ENCODING", "PGREPLICATION"] as const;
 
 /** The schema of the tables by default. */
-const SCHEMA = "edge_base";
+export const SCHEMA = "edge_base";
 
 /** Parameter of URLs that names the schema. Other programs have their own in `schema`. */
 const SCHEMA_PARAMETER = "store_schema";

@@ -22,6 +22,7 @@ import {
   addressIn,
   modeIn,
   type PostgresAddress,
+  SCHEMA,
   SCHEMA_NAME,
   SCHEMA_RULE,
   URL_VARIABLE,
@@ -191,6 +192,10 @@ function storeIn(
       return { open: (log: LogSink) => openFor(address, options, isForTests, log) };
     },
     forTests: () => storeIn(optionsForTests(options), true),
+    elsewhere: (variables: Variables) =>
+      (options.schema ?? addressFrom(variables).schema) === SCHEMA
+        ? "Give it a schema of its own: postgres({ schema })"
+        : undefined,
   });
 }
 

@@ -99,8 +99,20 @@ function storeIn(
       const place = placeIn(variables, name);
       return { open: (log: LogSink) => openPlace(place, log) };
     },
-    forTests: () => storeIn(() => ({ path: ":memory:", setup }), setup),
+    forTests: () =>
+      storeIn(
+        (variables, name) =>
+          isNamed(variables) ? placeIn(variables, name) : { path: ":memory:", setup },
+        setup,
+      ),
+    elsewhere: (variables: Variables) =>
+      isNamed(variables) ? undefined : `Name its file: { env: { ${FILE}: path } }`,
   });
+}
+
+/** Checks whether a variable names the file. */
+function isNamed(variables: Variables): boolean {
+  return !!variables.get(FILE)?.trim();
 }
 
 /** Reads the path of the file of an app. */

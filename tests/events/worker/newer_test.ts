@@ -1,6 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
 import { events } from "../../../app/mod.ts";
-import { createEventRouter, type EventHandler, NewerEventError } from "../../../events/mod.ts";
+import {
+  createEventRouter,
+  type EventHandler,
+  NewerEventError,
+  RetryLaterError,
+} from "../../../events/mod.ts";
+import { defineApp, forge } from "../../../mod.ts";
+import { forgeDelivery, startTestBot } from "../../../testing/mod.ts";
 import { aborted, hearing, idsOf, urgent } from "./_newer.ts";
 import { reach, testSimulated, until, withWorker } from "./_worker.ts";
 
@@ -23,6 +30,32 @@ testSimulated("a newer event interrupts the handler, which runs anew with both",
   const line = logs.find(({ message }) => message === "handler interrupted")!;
   assertEquals([line.level, line.eventId, line.newerEventId], ["info", "a", "b"]);
 });
+
+const PAUSES: Readonly<Record<string, () => Error>> = {
+  "waits for its retry": () => new Error("no"),
+  "is put off": () => new RetryLaterError("Too many requests", { afterMs: 1_000 }),
+};
+for (const [what, makeError] of Object.entries(PAUSES)) {
+  Deno.test(`an event that ${what} is handled with a newer one, and no earlier`, async () => {
+    const runs: string[][] = [];
+    const bot = defineApp({
+      name: "bot",
+      platform: forge<object>({
+        groupBy: () => ({ key: "chat", newer: "interrupt", interrupt: { steps: "keep" } }),
+      }),
+    });
+    bot.onAny((event) => {
+      if (runs.push(idsOf(event)) === 1) throw makeError();
+    });
+    await using test = await startTestBot(bot);
+    const push = (id: string) => forgeDelivery("push", {}, { id });
+    await test.deliver(push("a"), { expectFailure: true });
+    await test.deliver(push("b"));
+    assertEquals(runs, [["forge:a"]]);
+    await test.advance(2_000);
+    assertEquals(runs, [["forge:a"], ["forge:a", "forge:b"]]);
+  });
+}
 
 const WRAPPED: Readonly<Record<string, (reason: unknown) => unknown>> = {
   "an error that it has caused": (cause) =>
