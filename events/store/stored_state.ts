@@ -356,11 +356,24 @@ class CellState<TValue> implements StoredState<TValue> {
   }
 
   async #change(change: StateChange, value: TValue | undefined): Promise<boolean> {
-    const cell = stateChange(this.#key, this.version, change, this.#engine.now());
-    const result = await this.#engine.apply({ cells: [cell], urgency: "work" });
+    const apply = () => {
+      const cell = stateChange(this.#key, this.version, change, this.#engine.now());
+      return this.#engine.apply({ cells: [cell], urgency: "work" });
+    };
+    let result = await apply();
+    if (!result.ok && await this.#isForgotten()) result = await apply();
     if (!result.ok) return false;
     this.version = change ? result.version : null;
     this.value = value;
+    return true;
+  }
+
+  /** Checks whether an entry that had expired when it was read is gone by now: nobody has changed it. */
+  async #isForgotten(): Promise<boolean> {
+    if (this.value !== undefined || this.version === null) return false;
+    const [cell] = await this.#engine.cells([this.#key]);
+    if (cell!.version !== null) return false;
+    this.version = null;
     return true;
   }
 }
