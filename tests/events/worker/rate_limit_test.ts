@@ -190,10 +190,10 @@ testStoreOnce("the first call of a handler has the room of its event's rate", as
 });
 
 testStoreOnce("a first call that comes too late has no room of its rate", async ({ store }) => {
-  const rate = { name: "service", limit: 1, perMs: 1_600 };
+  const rate = { name: "service", limit: 1, perMs: 32_000 };
   const handler: EventHandler = async (_event, { take }) => {
-    await wait(60);
-    await take("service", { limit: 1, perMs: 1_600, waitMs: 0 });
+    await wait(1_100); // a call that is on time comes within a thirty-second of that
+    await take("service", { limit: 1, perMs: 32_000, waitMs: 0 });
   };
   await during(store, handler, { rate }, async () => {
     await accept(store, "push", "a");

@@ -286,11 +286,11 @@ testStoreOnce(
 testStoreOnce("what goes on after the handlers has the worker's limit again", async (sut) => {
   const router = createEventRouter()
     .on("push", () => later(5))
-    .on("push", () => later(30), { id: "short", timeoutMs: 60 });
+    .on("push", () => later(5), { id: "short", timeoutMs: 1_000 });
   let isAborted: boolean | undefined;
   const worker = startWorker(sut.store, async (event, context) => {
     await router.handle(event, context);
-    await later(200);
+    await later(1_100);
     isAborted = context.signal.aborted;
   }, { log: () => {}, timeoutMs: 600_000 });
   await sut.store.accept(delivery("d1"));
