@@ -207,6 +207,10 @@ export class ConsoleData {
       return await this.#store.load({ record });
     } catch (error) {
       if (error instanceof NotKeptError) return null;
+      const now = await this.#store.get(record.id);
+      if (now?.receivedAt !== record.receivedAt) return null;
+      // It was settled since it was read, and its payload went with that.
+      if (now.payload?.id !== record.payload?.id) return await this.payload(now);
       throw error;
     }
   }

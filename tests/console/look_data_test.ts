@@ -345,3 +345,13 @@ testKv("the list of a state shows what is counted, however much else there is", 
   }
   assertEquals(found.size, 2_200);
 });
+
+Deno.test("a payload that goes between the reading of its event and its own is not kept, and no failure", async () => {
+  await using sut = await openData();
+  const { id } = await sut.store.accept(delivery("1"));
+  const queued = (await sut.store.get(id))!;
+  await sut.store.complete(await claimOne(sut.store));
+  assertEquals(await sut.data.payload(queued), null);
+  await sut.store.purge({});
+  assertEquals(await sut.data.payload(queued), null);
+});
