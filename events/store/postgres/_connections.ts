@@ -289,7 +289,8 @@ class OpenSession implements Transaction {
       result = await work(this);
     } catch (error) {
       await this.rollback();
-      throw this.#lent.isLost ? new LostTransactionError(this.#lent.lostBy ?? error) : error;
+      if (!this.#lent.isLost || sqlStateOf(error) === READ_ONLY) throw error;
+      throw new LostTransactionError(this.#lent.lostBy ?? error);
     }
     const { xid } = this;
     try {
@@ -302,9 +303,17 @@ class OpenSession implements Transaction {
   }
 
   async #begin(): Promise<void> {
-    const text = "begin isolation level read committed; select pg_current_xact_id()::text as xid";
+    const text = "begin isolation level read committed; " +
+      "select pg_current_xact_id()::text as xid, current_setting('transaction_read_only') as limited";
     const results = await this.#query(text, []) as unknown;
-    this.xid = (results as { readonly rows: { readonly xid: string }[] }[])[1]!.rows[0]!.xid;
+    type Begun = { readonly rows: { readonly xid: string; readonly limited: string }[] };
+    const { xid, limited } = (results as Begun[])[1]!.rows[0]!;
+    this.xid = xid;
+    if (limited !== "on") return;
+    this.#lent.isLost = true;
+    throw Object.assign(new Error("The transaction can only read"), {
+      ...{ code: READ_ONLY, severity: "ERROR" },
+    });
   }
 
   async rollback(): Promise<void> {
@@ -320,7 +329,8 @@ class OpenSession implements Transaction {
     try {
       return await this.client.query({ text: this.#statement(sql), values, types: TYPES });
     } catch (error) {
-      if (!isRefusal(error)) this.#lent.isLost = true;
+      // A connection that may only read stays so, also once the database can be written.
+      if (!isRefusal(error) || sqlStateOf(error) === READ_ONLY) this.#lent.isLost = true;
       throw error;
     }
   }
@@ -328,6 +338,9 @@ class OpenSession implements Transaction {
 
 /** Codes of errors after which the server has closed the connection. */
 const CLOSING = /^(?:08|57P|25P0[34])/;
+
+/** Code of Postgres for a statement that writes where only reading is allowed. */
+export const READ_ONLY = "25006";
 
 /** Code of Postgres for a number of a transaction that there has not been. */
 const INVALID_VALUE = "22023";

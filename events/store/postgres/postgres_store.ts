@@ -14,6 +14,7 @@ import {
   NoDatabaseError,
   type StoreDefinition,
 } from "../store_definition.ts";
+import { READ_ONLY } from "./_connections.ts";
 import { OpenDatabase, type OpenDatabaseOptions } from "./_open_database.ts";
 import type { PgSettings } from "./_pool.ts";
 import { migrationOf } from "./_schema.ts";
@@ -122,9 +123,6 @@ const STALLING_DENO = "2.8.0";
  * does not answer for 30 s.
  */
 const [OPEN_MS, PAUSE_MS] = [30_000, 250] as const;
-
-/** Code of Postgres for a database that can only be read. */
-const READ_ONLY = "25006";
 
 /** Codes of errors that pass: the server starts, or has no connection left or a table locked, or another one takes over. */
 const PASSING =

@@ -332,6 +332,22 @@ testServer(
 );
 
 testServer(
+  "an app that is busy goes on once a database can be written again",
+  async (server) => {
+    const url = await withRole(server);
+    await using app = await openOn(url);
+    await deliverDuring(app, server, async () => {
+      await server.sql("alter role app set default_transaction_read_only = on");
+      await server.sql(
+        "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'",
+      );
+      await until(async () => (await app.deliver(crypto.randomUUID())).status === 503, SOON_MS);
+      await server.sql("alter role app set default_transaction_read_only = off");
+    });
+  },
+);
+
+testServer(
   "a full disk is 503, and the app goes on once there is space",
   async (server) => {
     await server.sql(`create tablespace small location '${server.disk}'`);
