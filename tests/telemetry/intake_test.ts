@@ -55,7 +55,7 @@ Deno.test("an intake counts users who are not allowed, as rejected or ignored", 
   const [rejected, ignored] = [await counted({}), await counted({ unauthorized: "ignore" })];
   const of = { platform: "messenger", intake: "messenger" };
   const [{ request, ...counts }] = rejected as [CountedDelivery];
-  assertEquals(counts, { ...of, outcome: "rejected", code: "AUTH_001" });
+  assertEquals(counts, { ...of, outcome: "rejected", code: "AUTH_001", verified: true });
   assert(request!().headers.has("Content-Type"));
   assertEquals(ignored, [{ ...of, outcome: "ignored" }]);
 });
