@@ -66,3 +66,18 @@ Deno.test("an intake counts what the store does not take, and what it stumbles o
   const [failed] = await counted({ isAuthorized: () => Promise.reject(new Error("no")) });
   assertEquals(failed?.code, "INTERNAL");
 });
+
+Deno.test("an intake tells a delivery that was not verified from one that was, and is none", async () => {
+  const { kv, store } = await memoryStore();
+  using _ = kv;
+  const telemetry = recordTelemetry();
+  const app = createBaseApp({ name: "bot", logger: { log: () => {} } });
+  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store, telemetry }));
+  const signature = `sha256=${"0".repeat(64)}`;
+  await app.request("/webhook", forgeDelivery("{}", { "X-Hub-Signature-256": signature }));
+  await app.request("/webhook", forgeDelivery("no JSON"));
+  assertEquals(telemetry.deliveries.map(({ code, verified }) => [code, verified]), [
+    ["INVALID_SIG", false],
+    ["INVALID_BODY", true],
+  ]);
+});
