@@ -169,6 +169,8 @@ export interface Telemetry {
     readonly type?: string | undefined;
     /** Error code of a rejection. */
     readonly code?: string | undefined;
+    /** True if a rejected delivery had passed its verification. */
+    readonly verified?: boolean | undefined;
     /**
      * Reads the request of a rejection: its headers, which may have secrets in them, and the address of the client.
      * It is called at once, if at all.

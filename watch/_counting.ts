@@ -11,6 +11,7 @@ import type { Tally, TypeNumbers } from "./tally.ts";
 /** Counts what has become of a delivery. */
 export function countDelivery(tally: Tally, delivery: CountedDelivery): void {
   const { platform, intake = platform, outcome, type = "", code = "INTERNAL" } = delivery;
+  if (outcome !== "rejected" || delivery.verified) tally.verify(intake);
   if (outcome === "rejected") tally.refuse(intake, code);
   if (outcome === "accepted") tally.count(intake, type, { received: 1 });
 }

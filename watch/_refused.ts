@@ -87,10 +87,12 @@ export function unverifiedIn(tallies: Tallies, now: number): RefusedSince[] {
   });
 }
 
-/** Counts the deliveries of a platform that were stored. */
-function verifiedIn({ types }: Tally, source: string): number {
-  return [...types].filter(([name]) => partsOf(name)[0] === source)
-    .reduce((sum, [, numbers]) => sum + numbersOf(numbers).received, 0);
+/** Counts the verified deliveries of a platform. Records of earlier versions have only the number of those that were stored. */
+function verifiedIn({ verified, types }: Tally, source: string): number {
+  const isOf = ([name]: readonly [string, unknown]) => partsOf(name)[0] === source;
+  const [, [count = 0] = []] = [...verified].find(isOf) ?? [];
+  const received = [...types].filter(isOf).map(([, numbers]) => numbersOf(numbers).received);
+  return Math.max(count, received.reduce((sum, each) => sum + each, 0));
 }
 
 /** Checks whether what is refused means that a secret has changed, by the minutes up to the last verified delivery. */

@@ -41,8 +41,14 @@ const KINDS = ["oldest_due", "places_held", "failure_rate", "dead", "refused", "
 /** Most problems that are told by themselves in an hour: of those beyond only the number is told. */
 const MAX_PROBLEMS = 50;
 
+/** Most problems that are noted, and most of these that a look asks about: the others' turn comes at the next ones. */
+const [MAX_NOTED, MAX_ASKED] = [1_000, 100] as const;
+
 /** Time for which a problem counts among these, in milliseconds. */
 const HOUR_MS = 3_600_000;
+
+/** Kinds of which nothing is known until the counts were read. */
+const COUNTED: ReadonlySet<string> = new Set(["failure_rate", "dead", "refused"]);
 
 /** Key of those beyond, and the beginning of the keys of the others. */
 const [MORE_PROBLEMS, PROBLEM] = ["problems", "problem:"] as const;
@@ -115,6 +121,8 @@ export class Alarm {
   #seen: Map<string, Readonly<Pick<KnownNote, "version" | "isOld"> & { at: number }>> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #looking: Promise<void> | undefined;
+  /** Problem that was asked about last. */
+  #lastAsked = "";
 
   constructor(parts: AlarmParts) {
     this.#parts = parts;
@@ -146,13 +154,18 @@ export class Alarm {
     if (signal.aborted) return;
     try {
       const known = await this.#read();
-      const told = known.flatMap(({ key }) =>
-        key.startsWith(PROBLEM) ? key.slice(PROBLEM.length) : []
-      );
-      const health = await this.#parts.read(told);
+      const asked = this.#chosen(known);
+      const health = await this.#parts.read(asked.map((key) => key.slice(PROBLEM.length)));
       const now = Date.now();
       const wrong = withoutFlood(wrongIn(health), known, now);
-      const notes = [...await this.#noteAll(known, wrong, now), ...freshIn(wrong, known)];
+      const seen = known.filter(({ key, noted }) =>
+        key.startsWith(PROBLEM)
+          ? asked.includes(key)
+          : health.activity !== null || !COUNTED.has(noted?.kind ?? "")
+      );
+      const unseen = known.filter((note) => !seen.includes(note));
+      const noted = [...await this.#noteAll(seen, wrong, now), ...unseen];
+      const notes = [...noted, ...freshIn(wrong, known)];
       for (const note of notes.filter((each) => isDue(each, now))) {
         // What is left waits for a later look, which knows whether it is wrong still.
         if (signal.aborted || Date.now() - now > TELL_MS) return;
@@ -161,6 +174,15 @@ export class Alarm {
     } catch (error) {
       if (!signal.aborted) writeLog(this.#parts.log, "warn", "alarm not looked at", { error });
     }
+  }
+
+  /** Chooses the problems that a look asks about, by turns: each takes two queries. */
+  #chosen(known: readonly KnownNote[]): string[] {
+    const keys = known.map(({ key }) => key).filter((key) => key.startsWith(PROBLEM)).sort();
+    const next = Math.max(0, keys.findIndex((key) => key > this.#lastAsked));
+    const asked = [...keys.slice(next), ...keys.slice(0, next)].slice(0, MAX_ASKED);
+    this.#lastAsked = asked.at(-1) ?? "";
+    return asked;
   }
 
   /** Reads the notes. */
@@ -293,10 +315,10 @@ function withoutFlood(
   const isFresh = new Set(freshIn(wrong, known).map(({ key }) => key));
   const fresh = wrong.filter(({ key }) => key.startsWith(PROBLEM) && isFresh.has(key))
     .sort((a, b) => a.since - b.since);
-  const recent = known.filter(({ key, noted }) =>
-    key.startsWith(PROBLEM) && noted && now - noted.since < HOUR_MS
-  );
-  const beyond = new Set(fresh.slice(Math.max(0, MAX_PROBLEMS - recent.length)));
+  const problems = known.filter(({ key }) => key.startsWith(PROBLEM));
+  const recent = problems.filter(({ noted }) => noted && now - noted.since < HOUR_MS);
+  const room = Math.min(MAX_PROBLEMS - recent.length, MAX_NOTED - problems.length);
+  const beyond = new Set(fresh.slice(Math.max(0, room)));
   if (beyond.size === 0) return wrong;
   const [{ since }] = [...beyond] as [Wrong];
   const text = `${beyond.size} more errors are new`;

@@ -17,10 +17,11 @@ export interface Alert {
    * - `refused`: at least three deliveries to a platform were refused because of their secret, and none was verified since,
    *   for 90 seconds to 150. A stranger may have sent them if over 30 came in two minutes, and five times as many as in the
    *   busiest minute of the last 75, or if others were refused beside verified ones before: then none must have been
-   *   verified for twice the longest pause in these 75 minutes.
+   *   verified for twice the longest pause in these 75 minutes. Without a verified one in these, anybody's will do.
    * - `problem`: a handler fails by an error that came up in the last hour: an event has died of it, or three attempts have
    *   failed. It is over once no event waits or is dead because of it, and no attempt has failed by it for an hour. If it
-   *   comes back after that, it is new. Of more than 50 in an hour, the number of the others is told (`problems`).
+   *   comes back after that, it is new. Of more than 50 in an hour, or 1,000 that are not over, the number of the others is
+   *   told (`problems`).
    */
   readonly kind: "oldest_due" | "places_held" | "failure_rate" | "dead" | "refused" | "problem";
   /** Name of the thing, the same in the message of its end: `refused:github`. It may come again. */

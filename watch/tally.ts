@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Check, isCount, isText, isTime, listOf, shape } from "../core/shape.ts";
+import { type Check, isCount, isText, isTime, listOf, orNone, shape } from "../core/shape.ts";
 
 /** Most types of events in a record. A record of so many takes about 16 KB. */
 export const MAX_TYPES = 40;
@@ -13,6 +13,9 @@ const MAX_SUMMED_TYPES = 500;
 
 /** Most error codes of platforms. This package has some 25 codes. */
 const MAX_CODES = 50;
+
+/** Most platforms whose verified deliveries are counted. */
+const MAX_SOURCES = 50;
 
 /** Longest name: a user's platform may read it from a payload. */
 const MAX_NAME_LENGTH = 100;
@@ -86,6 +89,8 @@ export class Tally {
   readonly types: Counts;
   /** Numbers of refused deliveries by platform and error code. */
   readonly codes = new Counts(MAX_CODES, `:${OTHER}`);
+  /** Numbers of verified deliveries by platform, whatever became of them. */
+  readonly verified = new Counts(MAX_SOURCES, `:${OTHER}`);
   /** Numbers of handled events by bucket of the time since their receipt. */
   readonly buckets = new Counts(BUCKETS);
 
@@ -104,6 +109,11 @@ export class Tally {
     this.codes.add(nameOf(source, code), [1]);
   }
 
+  /** Counts a delivery of a platform that has passed its verification. */
+  verify(source: string): void {
+    this.verified.add(nameOf(source, ""), [1]);
+  }
+
   /** Counts a time from receipt to handled, without planned waits, in milliseconds. */
   time(ms: number): void {
     const bucket = ms > 1 ? Math.floor(Math.log2(ms) * BUCKETS_PER_OCTAVE) : 0;
@@ -111,9 +121,10 @@ export class Tally {
   }
 
   /** Adds the counts of another span, or of a record. */
-  add(part: Pick<TallyRecord, "types" | "codes" | "buckets">): void {
+  add(part: Omit<TallyRecord, "v" | "at">): void {
     for (const [name, numbers] of part.types) this.types.add(name, numbers);
     for (const [name, numbers] of part.codes) this.codes.add(name, numbers);
+    for (const [name, numbers] of part.verified ?? []) this.verified.add(name, numbers);
     for (const [name, numbers] of part.buckets) this.buckets.add(name, numbers);
   }
 
@@ -169,6 +180,8 @@ interface TallyRecord extends Readonly<Record<"types" | "codes" | "buckets", Row
   readonly v: 2;
   /** Time at which it was written, milliseconds since the epoch. */
   readonly at: number;
+  /** Verified deliveries; undefined if an earlier version has written the record. */
+  readonly verified?: Rows | undefined;
 }
 
 const isTallyShape = shape({
@@ -176,6 +189,7 @@ const isTallyShape = shape({
   at: isTime,
   types: rows(MAX_TYPES, NUMBERS.length),
   codes: rows(MAX_CODES, 1),
+  verified: orNone(rows(MAX_SOURCES, 1)),
   buckets: rows(BUCKETS, 1),
 });
 
@@ -192,8 +206,11 @@ export function isTallyRecord(value: unknown): value is TallyRecord {
 }
 
 /** Makes the record of a span. */
-export function recordOf({ types, codes, buckets }: Tally): TallyRecord {
-  const rows = { types: [...types], codes: [...codes], buckets: [...buckets] };
+export function recordOf({ types, codes, verified, buckets }: Tally): TallyRecord {
+  const rows = {
+    ...{ types: [...types], codes: [...codes] },
+    ...{ verified: [...verified], buckets: [...buckets] },
+  };
   return { v: 2, at: Date.now(), ...rows };
 }
 

@@ -189,7 +189,7 @@ class Intake {
       this.#platform;
     let body: HeldBody | undefined;
     let delivery: Delivery | undefined;
-    let isStored = false;
+    let [isStored, verified] = [false, false];
     try {
       checkSpelling(request.url, path);
       checkDeclaredBody(request.headers, maxBodyBytes);
@@ -201,6 +201,7 @@ class Intake {
         isObject(verifying) ? await this.#verified(verifying, body) : verifying,
       );
       const room = body.share?.keep();
+      verified = true;
       // The sender gives up: it cannot wait for room longer than for the store.
       if (room) await this.#storeTimeouts.limit(room, overloaded);
       if (verifiedBy !== undefined) c.set("logFields", { verifiedBy });
@@ -221,7 +222,7 @@ class Intake {
       } else this.#count({ outcome: "ignored" });
     } catch (error) {
       if (!body && isGivenUp(error)) markUnread(c.env);
-      this.#noteRefusal(c, error, delivery);
+      this.#noteRefusal(c, error, verified, delivery);
       throw error;
     } finally {
       body?.close();
@@ -334,10 +335,10 @@ class Intake {
     );
   }
 
-  #noteRefusal(c: Context, error: unknown, delivery: Delivery | undefined): void {
+  #noteRefusal(c: Context, error: unknown, verified: boolean, delivery?: Delivery): void {
     const code = error instanceof HttpError ? error.code : "INTERNAL";
     const request = () => ({ headers: c.req.raw.headers, address: this.#addressOf?.(c) });
-    this.#count({ outcome: "rejected", code, request });
+    this.#count({ outcome: "rejected", code, request, verified });
     if (!(error instanceof HttpError) || !WARNED.has(code)) return;
     const fields = this.#fieldsOf(c, code, delivery);
     writeLog(logSinkOf(c), "warn", `delivery refused: ${error.message}`, fields);

@@ -8,6 +8,7 @@ import {
   AHEAD_MS,
   isMadeUp,
   leavingOut,
+  MAX_LATEST,
   type MissedSlots,
   nextStep,
   type Step,
@@ -214,15 +215,20 @@ export class Scheduler {
     writeLog(log, "warn", "cron schedule begins again: a clock was ahead", { ...fields, wasAt });
   }
 
-  /** Tells whether the event of one slot goes on or is tried again, and that of the next one waits for it. */
-  async #isSlow(name: string, [first, second]: readonly number[] = []): Promise<boolean> {
-    if (first === undefined || second === undefined) return false;
+  /**
+   * Tells whether the event of one slot goes on or is tried again, and that of a later one waits for it. If nobody has begun
+   * any, since no place is free or no worker runs, as many wait as a note has.
+   */
+  async #isSlow(name: string, latest: readonly number[] = []): Promise<boolean> {
     const { store } = this.#options;
-    const [going, waiting] = await Promise.all(
-      [first, second].map((slot) => store.get(slotIdOf(name, slot))),
-    );
+    const events = await Promise.all(latest.map((slot) => store.get(slotIdOf(name, slot))));
+    const waiting = events.pop();
     if (waiting?.state !== "queued" || waiting.attempt > 0) return false;
-    return going?.state === "running" || (going?.state === "queued" && going.attempt > 0);
+    const unfinished = events.filter((each) =>
+      each?.state === "running" || each?.state === "queued"
+    );
+    return unfinished.length === MAX_LATEST - 1 ||
+      unfinished.some((each) => each?.state === "running" || each!.attempt > 0);
   }
 
   /** Makes a slot an event, unless it is one: a dead one would be replaced, and handled again. */

@@ -35,7 +35,7 @@ export interface SlotNote {
   readonly making?: Making | undefined;
   /** Set while the schedule is paused. */
   readonly paused?: Pause | undefined;
-  /** Last slots that were made, up to two. */
+  /** Last slots that were made, up to ten. */
   readonly latest?: readonly number[] | undefined;
 }
 
@@ -109,8 +109,8 @@ const MAX_COUNTED = 1_000;
 /** Lateness above which a slot counts as missed: a process needs time to restart, and a platform to wake one. */
 const MISSED_MS = 120_000;
 
-/** Number of slots in a note: one that goes on, and one that waits. */
-const MAX_LATEST = 2;
+/** Number of slots in a note, and the most that wait for a schedule of which nobody begins one. */
+export const MAX_LATEST = 10;
 
 /** Time after which the slots of an instance that does not go on are made by another one. */
 export const TAKE_OVER_MS = 10_000;

@@ -55,7 +55,7 @@ Deno.test("an intake counts users who are not allowed, as rejected or ignored", 
   const [rejected, ignored] = [await counted({}), await counted({ unauthorized: "ignore" })];
   const of = { platform: "messenger", intake: "messenger" };
   const [{ request, ...counts }] = rejected as [CountedDelivery];
-  assertEquals(counts, { ...of, outcome: "rejected", code: "AUTH_001" });
+  assertEquals(counts, { ...of, outcome: "rejected", code: "AUTH_001", verified: true });
   assert(request!().headers.has("Content-Type"));
   assertEquals(ignored, [{ ...of, outcome: "ignored" }]);
 });
@@ -65,4 +65,19 @@ Deno.test("an intake counts what the store does not take, and what it stumbles o
   assertEquals(unstored?.code, "QUEUE_UNAVAILABLE");
   const [failed] = await counted({ isAuthorized: () => Promise.reject(new Error("no")) });
   assertEquals(failed?.code, "INTERNAL");
+});
+
+Deno.test("an intake tells a delivery that was not verified from one that was, and is none", async () => {
+  const { kv, store } = await memoryStore();
+  using _ = kv;
+  const telemetry = recordTelemetry();
+  const app = createBaseApp({ name: "bot", logger: { log: () => {} } });
+  app.route("/", forgeIntake({ secrets: [FORGE_SECRET], store, telemetry }));
+  const signature = `sha256=${"0".repeat(64)}`;
+  await app.request("/webhook", forgeDelivery("{}", { "X-Hub-Signature-256": signature }));
+  await app.request("/webhook", forgeDelivery("no JSON"));
+  assertEquals(telemetry.deliveries.map(({ code, verified }) => [code, verified]), [
+    ["INVALID_SIG", false],
+    ["INVALID_BODY", true],
+  ]);
 });

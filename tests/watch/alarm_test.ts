@@ -317,3 +317,72 @@ testStoreOnce("a clock that is ahead ends nothing early", async ({ store }) => {
   await right.look();
   assertEquals(sut.words, ["oldest_due begun", "oldest_due ended"]);
 });
+
+testStoreOnce("while the counts are not read nothing that they tell is over", async ({ store }) => {
+  using clock = new WallClock();
+  const sut = new Alarms(store);
+  const alarm = sut.start();
+  sut.health = refusing("a");
+  await alarm.look();
+  const before = await notesIn(store);
+  sut.health = HEALTHY;
+  for (let i = 0; i < 3; i++) {
+    await alarm.look();
+    clock.advance(95_000);
+  }
+  assertEquals(await notesIn(store), before);
+  sut.health = refusing();
+  for (let i = 0; i < 2; i++) {
+    await alarm.look();
+    clock.advance(95_000);
+  }
+  assertEquals(sut.words, ["refused:a begun", "refused:a ended"]);
+});
+
+/** Notes that somebody was told of problems. */
+async function noteProblems(store: EventStore, count: number): Promise<string[]> {
+  const ids = Array.from({ length: count }, (_, i) => String(i).padStart(4, "0"));
+  const about = { v: 1, kind: "problem", text: "A new error", since: 1, state: "begun", tries: 0 };
+  for (const id of ids) await store.alertNotes.write(`problem:${id}`, about, null);
+  return ids;
+}
+
+testStoreOnce("problems that somebody was told of are asked about by turns", async ({ store }) => {
+  using clock = new WallClock();
+  const ids = await noteProblems(store, 250);
+  const asked: string[][] = [];
+  const words: string[] = [];
+  const alarm = new Alarm({
+    ...{ app: "bot", notes: store.alertNotes, log: () => {} },
+    read: (some) => {
+      asked.push([...some]);
+      return Promise.resolve({ ...HEALTHY, at: Date.now() });
+    },
+    tell: ({ key, state }) => void words.push(`${key} ${state}`),
+  });
+  for (let i = 0; i < 3; i++) await alarm.look();
+  assertEquals(asked.map(({ length }) => length), [100, 100, 100]);
+  assertEquals([...new Set(asked.flat())], ids);
+  // The end of each is told all the same.
+  for (let i = 0; i < 6; i++) {
+    clock.advance(95_000);
+    await alarm.look();
+  }
+  assertEquals(words.sort(), ids.map((id) => `problem:${id} ended`));
+});
+
+testStoreOnce(
+  "of many problems only the number is told, however old they are",
+  async ({ store }) => {
+    await noteProblems(store, 999);
+    const sut = new Alarms(store);
+    const [one, two, three] = ["a", "b", "c"].map((id, i) => ({
+      ...{ id, error: id, handler: "push", since: Date.now() + i, failed: 9 },
+      ...{ isBack: false, isNew: true, hasDead: true },
+    }));
+    sut.health = { ...HEALTHY, problems: [one!, two!, three!] };
+    await sut.start().look();
+    assertEquals(sut.words, ["problem:a begun", "problems begun"]);
+    assertEquals(sut.told[1]!.text, "2 more errors are new");
+  },
+);

@@ -1,7 +1,9 @@
 /** Refused deliveries, and when they mean that a secret has changed. */
 import { assertEquals } from "@std/assert";
+import type { CountedDelivery } from "../../telemetry/telemetry.ts";
+import { countDelivery } from "../../watch/_counting.ts";
 import { unverifiedIn } from "../../watch/_refused.ts";
-import { Tally } from "../../watch/tally.ts";
+import { recordOf, sumOf, Tally } from "../../watch/tally.ts";
 
 const MINUTE = 60_000;
 
@@ -73,4 +75,24 @@ Deno.test("beside a stranger a changed secret is known after twice the longest p
 Deno.test("after fifty minutes without a verified delivery everything that is refused counts", () => {
   assertEquals(seen([1, 0], ...times(48, [0, 50])), 0);
   assertEquals(seen([1, 0], ...times(52, [0, 50])), 52 * 50);
+});
+
+Deno.test("a delivery is verified whatever became of it, and beside however many types", () => {
+  const verified: readonly Omit<CountedDelivery, "platform">[] = [
+    { outcome: "accepted", type: "push" },
+    { outcome: "duplicate", type: "push" },
+    { outcome: "ignored" },
+    { outcome: "rejected", code: "AUTH_001", verified: true },
+    { outcome: "rejected", code: "QUEUE_UNAVAILABLE", verified: true },
+  ];
+  for (const delivery of verified) {
+    const counted = new Tally();
+    for (let n = 0; n < 100; n++) {
+      countDelivery(counted, { platform: "gitlab", outcome: "accepted", type: `type_${n}` });
+    }
+    countDelivery(counted, { ...delivery, platform: "github" });
+    const tally = sumOf([recordOf(counted)]);
+    for (let n = 0; n < 9; n++) tally.refuse("github", "INVALID_SIG");
+    assertEquals(unverifiedIn([[NOW - MINUTE / 2, tally]], NOW), [], delivery.outcome);
+  }
 });

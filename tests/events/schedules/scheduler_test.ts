@@ -73,6 +73,24 @@ testStoreOnce("slots are made while nobody begins one: no worker may run", async
   assertEquals((await listed(sut.store)).length, 3);
 });
 
+testStoreOnce(
+  "slots that nobody begins pile up to ten, and are less before there are more",
+  async (sut) => {
+    const { scheduler } = schedulerOf(sut);
+    const idsOf = (hours: readonly number[]) => hours.map((each) => idOf(HOUR + each * HOUR_MS));
+    const made = Array.from({ length: 10 }, (_, i) => i);
+    await scheduler.tick(HOUR - 1);
+    for (let i = 0; i < 13; i++) await scheduler.tick(HOUR + i * HOUR_MS);
+    assertEquals(await listed(sut.store), idsOf(made));
+    const lease = await claimOne(sut.store);
+    await scheduler.tick(HOUR + 13 * HOUR_MS);
+    assertEquals(await listed(sut.store), idsOf(made));
+    await sut.store.complete(lease);
+    for (const hours of [14, 15]) await scheduler.tick(HOUR + hours * HOUR_MS);
+    assertEquals(await listed(sut.store), idsOf([...made, 14]));
+  },
+);
+
 testStore("many instances make each slot once", async (sut) => {
   const schedulers = Array.from({ length: 5 }, () => schedulerOf(sut));
   const tick = (now: number) => Promise.all(schedulers.map(({ scheduler }) => scheduler.tick(now)));
