@@ -256,7 +256,7 @@ const HANDLER_CHECKS = {
 };
 
 /** Names are types of events, perhaps with an action: no event would ever match `*` or `issues opened`. */
-const NAME = /^[\w.:-]{1,202}$/;
+const NAME = /^[\w.:[\]-]{1,202}$/;
 
 /**
  * Creates a router: a handler that hands each event to those registered for its type. An app of `defineApp` has one,

@@ -464,6 +464,16 @@ for (const name of ["*", "issues.*", "issues opened", "issues/opened", " push"])
   });
 }
 
+Deno.test("on() takes a type with brackets, as Stripe's are", async () => {
+  const [type, action] = ["v2.core.account[requirements].updated", "now"];
+  const seen: string[] = [];
+  const router = createKvRouter().on(type, () => seen.push("all"))
+    .on(`${type}.${action}`, () => seen.push(action));
+  await route(router, type, {});
+  await route(router, type, { action });
+  assertEquals(seen, ["all", "all", "now"]);
+});
+
 /** Starts an app whose events all go to one handler. */
 function withHandler(handler: KvHandler) {
   const app = defineApp({ name: "bot", platform: forge<object>() });
