@@ -9,8 +9,8 @@ import { nameOfCell, type StoreCore } from "./store_core.ts";
  */
 const EVENT_TYPE = /^[A-Za-z][\w.:[\]-]{0,99}$/;
 
-/** Actions are short words, without the dot that separates them from the type. Anything else is not an action. */
-const ACTION = /^[\w:-]{1,100}$/;
+/** Actions are short words. Names that an app gives, such as Slack's `action_id`, may have dots. */
+const ACTION = /^[\w.:-]{1,100}$/;
 
 /** Name that stands for all events of a source. */
 export const ANY = "*";

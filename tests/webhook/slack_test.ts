@@ -294,6 +294,23 @@ Deno.test("slack() names events by type and subtype, and interactions by what th
   assertEquals(heard, names.map(([name]) => name));
 });
 
+Deno.test("slack() has handlers for ids with dots, as for others", async () => {
+  const view = { callback_id: "order.new" };
+  const handled: string[] = [];
+  const bot = defineApp({ name: "my-bot", platform: slack() });
+  bot.on("block_actions.order.approve", () => handled.push("approve"));
+  bot.on("view_submission.order.new", () => handled.push("new"));
+  await using test = await startTestBot(bot, { env: { SLACK_SIGNING_SECRET: SECRET } });
+  const forms = [
+    formOf({ type: "block_actions", actions: [{ action_id: "order.approve" }] }),
+    formOf({ type: "view_submission", view }),
+  ];
+  for (const form of forms) {
+    assertEquals((await send(test, form, { type: FORM_TYPE })).event?.outcome, "handled");
+  }
+  assertEquals(handled, ["approve", "new"]);
+});
+
 Deno.test("slack() types what Slack publishes, and the app's own names", () => {
   const bot = defineApp({ name: "my-bot", platform: slack() });
   bot.on("message.channel_join", ({ payload }) => payload.event.inviter satisfies string);

@@ -109,7 +109,9 @@ Deno.test("createKvRouter() hands on types with dots as a whole", async () => {
   assertEquals(await dottedCalledFor("invoice.paid", late), ["invoice.paid", "invoice.paid.late"]);
   assertEquals(await dottedCalledFor("invoice.paid.late"), ["invoice.paid.late"]);
   assertEquals(await dottedCalledFor("invoice", { action: "paid" }), ["invoice", "invoice.paid"]);
-  assertEquals(await dottedCalledFor("invoice", { action: "paid.late" }), ["invoice"]);
+  assertEquals(await dottedCalledFor("invoice", { action: "paid.late" }), [
+    ...["invoice", "invoice.paid.late"],
+  ]);
   assertEquals(await dottedCalledFor("invoice.sent"), ["other"]);
 });
 
