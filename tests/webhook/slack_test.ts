@@ -446,6 +446,20 @@ const PLACES: Readonly<
   "a click in a thread": ["C1", "C1:1.0", {
     ...{ channel: { id: "C1" }, message: { ts: "2.0", thread_ts: "1.0" } },
   }],
+  "a click in an ephemeral message": ["C1", "C1:1.0", {
+    ...{ type: "block_actions", channel: { id: "C1" } },
+    container: { type: "message", message_ts: "1.0", channel_id: "C1", is_ephemeral: true },
+  }],
+  "a click in an ephemeral message of a thread": ["C1", "C1:1.0", {
+    container: { message_ts: "2.0", thread_ts: "1.0", channel_id: "C1", is_ephemeral: true },
+  }],
+  "a link": ["C1", "C1:1.0", { event: { type: "link_shared", channel: "C1", message_ts: "1.0" } }],
+  "a link in a reply": ["C1", "C1:1.0", {
+    event: { type: "link_shared", channel: "C1", message_ts: "2.0", thread_ts: "1.0" },
+  }],
+  "a thread with an assistant": ["D1", "D1:1.0", {
+    event: { assistant_thread: { user_id: "U1", channel_id: "D1", thread_ts: "1.0" } },
+  }],
   "a command": ["C1", "C1", { command: "/deploy", channel_id: "C1" }],
   "a modal": [undefined, undefined, { type: "view_submission", view: {} }],
   "a new member": [undefined, undefined, { event: { type: "team_join" } }],
