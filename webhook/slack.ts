@@ -186,7 +186,7 @@ function readInteraction(
   return { ...namedBy(type, id, body), action, payload, body };
 }
 
-/** Reads a slash command, whose payload are the fields of a form, or answers a check of the certificate. */
+/** Reads a slash command, whose payload are the fields of a form, or answers a check of the certificate that is signed. */
 function readCommand(form: Uint8Array): ParsedDelivery | Response {
   const fields = Object.fromEntries(new URLSearchParams(decodeUtf8(form)));
   if (fields.ssl_check === "1") return new Response();

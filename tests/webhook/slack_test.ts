@@ -240,6 +240,11 @@ Deno.test("slack() stores no check of the certificate, and types that nobody has
   await using sut = await startBot();
   const check = await send(sut.test, "ssl_check=1&token=a", { type: FORM_TYPE });
   assertEquals([check.status, check.text, check.event], [200, "", undefined]);
+  const unsigned = await sut.test.fetch("/webhook", {
+    ...{ method: "POST", body: "ssl_check=1&token=a", headers: { "Content-Type": FORM_TYPE } },
+  });
+  assertEquals([unsigned.status, unsigned.headers.get("X-Error-Code")], [401, "MISSING_SIG"]);
+  await unsigned.body?.cancel();
   const limited = await send(sut.test, { type: "app_rate_limited", minute_rate_limited: 1 });
   assertEquals(limited.event?.type, "app_rate_limited");
   assertEquals(sut.handled, ["app_rate_limited"]);
