@@ -322,7 +322,7 @@ async function open<TEvents extends object, TSpec extends EnvSpec, TResources, T
   };
   const fetch = fetchOf(app, plan, parts, apps);
   const handler = app.handlerWith({ env, resources });
-  warnOfMisspeltNames((handler as DescribedHandler)[HANDLES]?.() ?? [], name, log);
+  warnOfMisspeltNames((handler as DescribedHandler)[HANDLES]?.() ?? [], app.platforms, name, log);
   const worker = startWorker(store, handler, {
     ...{ ...definition.worker, log, telemetry, onStuck, reportDead: app.reportsDead },
     reportFailing: app.failingRules,

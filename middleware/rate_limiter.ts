@@ -157,7 +157,9 @@ export function createRateLimiter(options: RateLimitOptions): MiddlewareHandler 
         if (failed) throw error;
         return; // The request succeeded, and stays so without a count.
       }
-      refuseIf(failed && state.count >= limit, state);
+      const isOver = failed && state.count >= limit;
+      if (isOver && key === NO_ADDRESS) warnOfShared(c);
+      refuseIf(isOver, state);
       if (failed) state = await store.increment(key, window);
     } else {
       const counted = store.increment(preflight ? `preflight ${key}` : key, window);

@@ -149,7 +149,7 @@ export class BoundedLabel {
   /** Takes the value, or `_OTHER` in its place. */
   of(value: string): string {
     if (this.#known.has(value)) return value;
-    if (this.#known.size >= this.#max || !/^[\w.:-]{1,100}$/.test(value)) return OTHER;
+    if (this.#known.size >= this.#max || !/^[\w.:[\]-]{1,100}$/.test(value)) return OTHER;
     this.#known.add(value);
     return value;
   }

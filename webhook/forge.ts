@@ -15,6 +15,7 @@ import {
   type ParsedDelivery,
   type Platform,
   type PlatformOptions,
+  PRODUCT,
   variableOf,
 } from "./platform.ts";
 import {
@@ -238,7 +239,7 @@ function forgePlatform<TEvents extends object>(
   const inCode = secrets !== undefined || tokens !== undefined;
   if (inCode) checkForgeSecrets(`define the platform '${name}'`, product, secrets, tokens);
   const [secret, token] = [variableOf(name, "secret"), variableOf(name, "token")];
-  return definePlatform<TEvents, EnvSpec>({
+  const platform = definePlatform<TEvents, EnvSpec>({
     ...{ maxBodyBytes: MAX_BODY_BYTES, ...shared, name, kind: "forge" },
     env: inCode ? {} : {
       [secret]: optionalSecret(flawOf),
@@ -264,6 +265,7 @@ function forgePlatform<TEvents extends object>(
       ...(hasTokens && { [token]: "gitlabToken" }),
     },
   });
+  return Object.assign(platform, { [PRODUCT]: product.name });
 }
 
 function checkForgeSecrets(

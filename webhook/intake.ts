@@ -82,6 +82,22 @@ const WARNED: ReadonlySet<string> = new Set([
 /** Number of deliveries for which a failed check is remembered. */
 const MAX_REMEMBERED = 1_000;
 
+/** Failed checks after which a delivery is ignored: of a check that fails half of the time, 3 in 100 get there. */
+const MAX_FAILURES = 5;
+
+/** Shortest time between the first and the last of them, in milliseconds. */
+const FAILING_MS = 10 * 60_000;
+
+/** Failed checks of a delivery. */
+interface FailedChecks {
+  /** Time of the first one, milliseconds since the epoch. */
+  readonly since: number;
+  /** Number of them, without those before which the check has worked for no other delivery. */
+  readonly count: number;
+  /** Number of deliveries that had been decided on at the last one that counts. */
+  readonly decided: number;
+}
+
 type IsAllowed = NonNullable<ReadyPlatform["isAllowed"]>;
 
 /**
@@ -159,8 +175,8 @@ class Intake {
   readonly #budget: BodyBudget;
   readonly #bodyTimeouts: Timeouts;
   readonly #storeTimeouts: Timeouts;
-  /** Ids of the deliveries whose check has failed. */
-  readonly #failed = new Map<string, number>();
+  /** Failed checks by the ids of the deliveries. */
+  readonly #failed = new Map<string, FailedChecks>();
   /** Number of deliveries that a check has decided on. */
   #decided = 0;
 
@@ -281,22 +297,28 @@ class Intake {
   /**
    * Lets a check fail once for each delivery, which is then sent again. A second failure counts as a refusal:
    * an update that is answered 5xx each time holds up the later updates of its chat for a day. Where refused updates are
-   * ignored, and so never sent again, it does so only if the check has worked for another one since: while it is down,
-   * nothing may be lost.
+   * ignored, and so never sent again, it takes five failures within at least ten minutes, before each of which the check
+   * has worked for another one: while it is down, nothing may be lost, and little while it often fails.
    */
   #undecided(c: Context, error: unknown, { deliveryId }: Delivery): false {
     if (error instanceof HttpError && error.status < 500) throw error;
     if (deliveryId === undefined) throw error;
     const before = this.#failed.get(deliveryId);
+    const decided = this.#decided;
     if (before === undefined) {
-      this.#failed.set(deliveryId, this.#decided);
+      this.#failed.set(deliveryId, { since: Date.now(), count: 1, decided });
       const [oldest] = this.#failed.keys();
       if (this.#failed.size > MAX_REMEMBERED) this.#failed.delete(oldest!);
       throw error;
     }
-    if (this.#platform.unauthorized !== "reject" && before === this.#decided) throw error;
+    if (this.#platform.unauthorized !== "reject") {
+      const { since, count } = before;
+      if (before.decided === decided) throw error;
+      this.#failed.set(deliveryId, { since, count: count + 1, decided });
+      if (count + 1 < MAX_FAILURES || Date.now() - since < FAILING_MS) throw error;
+    }
     const fields = { deliveryId, error };
-    writeLog(logSinkOf(c), "error", "update refused: its user could not be checked twice", fields);
+    writeLog(logSinkOf(c), "error", "update refused: its user could not be checked", fields);
     return false;
   }
 

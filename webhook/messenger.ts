@@ -16,6 +16,7 @@ import {
   type ParsedDelivery,
   type Platform,
   type PlatformOptions,
+  PRODUCT,
   variableOf,
 } from "./platform.ts";
 import {
@@ -206,7 +207,7 @@ function messengerPlatform<TEvents extends object>(
   if (secrets !== undefined) checkSecrets(doing, secrets, flawOf);
   checkFunctions(doing, { isAuthorized });
   const [token, users] = [variableOf(name, "secretToken"), variableOf(name, "users")];
-  return definePlatform<TEvents>({
+  const platform = definePlatform<TEvents>({
     ...{ ...shared, name, retry: RETRY, kind: "messenger" },
     env: {
       ...secretVariable(token, secrets, flawOf),
@@ -222,6 +223,7 @@ function messengerPlatform<TEvents extends object>(
     testEnv: { [users]: "*" },
     testSecrets: { [token]: "messenger" },
   });
+  return Object.assign(platform, { [PRODUCT]: product });
 }
 
 /** Reads the ids of the users who may use a bot, and warns if the list allows nobody. */

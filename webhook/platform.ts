@@ -274,6 +274,9 @@ export interface Platform<TEvents extends object = object> {
   readonly events?: TEvents | undefined;
 }
 
+/** Key of the product that a platform of the package is for. A platform of an app's own has none, whatever its kind. */
+export const PRODUCT = Symbol("product");
+
 /** Platform as {@linkcode definePlatform} makes it. */
 interface DefinedPlatform<TEvents extends object = object> extends Platform<TEvents> {
   readonly prepare: (variables: Variables) => ReadyPlatform;
@@ -414,6 +417,11 @@ export function definePlatform<
     },
   };
   return platform;
+}
+
+/** Finds the product that a platform of the package is for: `github`, `telegram`; undefined for another platform. */
+export function productOf(platform: Platform): string | undefined {
+  return (platform as { readonly [PRODUCT]?: string })[PRODUCT];
 }
 
 /**

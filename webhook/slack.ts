@@ -186,7 +186,7 @@ function readInteraction(
   return { ...namedBy(type, id, body), action, payload, body };
 }
 
-/** Reads a slash command, whose payload are the fields of a form, or answers a check of the certificate. */
+/** Reads a slash command, whose payload are the fields of a form, or answers a check of the certificate that is signed. */
 function readCommand(form: Uint8Array): ParsedDelivery | Response {
   const fields = Object.fromEntries(new URLSearchParams(decodeUtf8(form)));
   if (fields.ssl_check === "1") return new Response();
@@ -220,13 +220,14 @@ function namedBy(
 export function byChannel({ payload }: Delivery): string | undefined {
   const event = objectOf(payload.event);
   const given = event.channel ?? event.channel_id ?? objectOf(event.item).channel ??
-    payload.channel ?? payload.channel_id ?? objectOf(payload.container).channel_id;
+    objectOf(event.assistant_thread).channel_id ?? payload.channel ?? payload.channel_id ??
+    objectOf(payload.container).channel_id;
   return keyOf(given) ?? keyOf(objectOf(given).id);
 }
 
 /**
  * Groups Slack's events and interactions by thread. A message outside of a thread may begin one, so its group is the
- * thread that it would begin.
+ * thread that it would begin. A reaction to a reply is in a group of that reply: Slack does not send its thread.
  *
  * @param delivery The delivery.
  * @returns The ids of channel and thread; the channel's for what belongs to no message, undefined without a channel.
@@ -234,12 +235,13 @@ export function byChannel({ payload }: Delivery): string | undefined {
  */
 export function byThread(delivery: Delivery): string | undefined {
   const channel = byChannel(delivery);
-  const { event, message } = delivery.payload;
+  const { event, message, container } = delivery.payload;
   const inner = objectOf(event);
-  // A change or a removal of a message says itself where that is.
+  // A change or a removal of a message says itself where that is. An ephemeral message is only in the container.
   const about = objectOf(
-    inner.message ?? inner.previous_message ?? inner.item ?? message ?? event,
+    inner.message ?? inner.previous_message ?? inner.item ?? inner.assistant_thread ?? message ??
+      event ?? container,
   );
-  const thread = keyOf(about.thread_ts) ?? keyOf(about.ts);
+  const thread = keyOf(about.thread_ts) ?? keyOf(about.ts) ?? keyOf(about.message_ts);
   return channel === undefined || thread === undefined ? channel : `${channel}:${thread}`;
 }

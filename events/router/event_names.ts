@@ -6,7 +6,7 @@
  */
 import { nearestOf } from "../../core/nearest.ts";
 
-/** Events of GitHub, and nearly those of Gitea and Forgejo. */
+/** Events of GitHub, and most of those of Gitea and Forgejo. */
 export const GITHUB = {
   branch_protection_configuration: "disabled enabled",
   branch_protection_rule: "created deleted edited",
@@ -93,6 +93,21 @@ export const GITHUB = {
   workflow_run: "completed in_progress requested",
 } as const;
 
+/** Events of Gitea and Forgejo that GitHub does not have. */
+const GITEA = {
+  action_run_failure: "*",
+  action_run_recover: "*",
+  action_run_success: "*",
+  issues: "label_cleared label_updated",
+  package: "created deleted",
+  pull_request: "label_cleared label_updated reviewed synchronized",
+  pull_request_approved: "reviewed",
+  pull_request_comment: "created deleted edited reviewed",
+  pull_request_rejected: "reviewed",
+  release: "updated",
+  wiki: "created deleted edited",
+} as const;
+
 /** Events of GitLab. */
 export const GITLAB = {
   push: "",
@@ -148,21 +163,25 @@ export const TELEGRAM = {
   subscription: "",
 } as const;
 
-/** Tables of names, by the kind of platform. */
+/** Tables of names, by the product that sends them. */
 const TABLES: Readonly<Record<string, readonly Readonly<Record<string, string>>[]>> = {
-  forge: [GITHUB, GITLAB],
+  github: [GITHUB],
+  gitea: [GITHUB, GITEA],
+  gitlab: [GITLAB],
+  forge: [GITHUB, GITEA, GITLAB],
+  telegram: [TELEGRAM],
   messenger: [TELEGRAM],
 };
 
 /**
- * Finds the name that is probably meant by one that no platform of its kind sends.
+ * Finds the name that is probably meant by one that a product does not send.
  *
- * @param kind The kind of the platform: `forge` or `messenger`. Of another one no names are known.
+ * @param product The product that a platform of the package is for: `github`, `forge`. Of another one no names are known.
  * @param name The name that a handler is registered for: a type, perhaps with an action.
  * @returns The name that is meant; undefined if the name is known, or resembles none: it may be a new one.
  */
-export function meantBy(kind: string, name: string): string | undefined {
-  const tables = TABLES[kind] ?? [];
+export function meantBy(product: string, name: string): string | undefined {
+  const tables = TABLES[product] ?? [];
   const [type = name] = name.split(/[.:]/, 1);
   const actions = tables.flatMap((table) => table[type] ?? []);
   const names = tables.flatMap((table) => Object.entries(table).flatMap(namesOf));

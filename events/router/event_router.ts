@@ -256,7 +256,7 @@ const HANDLER_CHECKS = {
 };
 
 /** Names are types of events, perhaps with an action: no event would ever match `*` or `issues opened`. */
-const NAME = /^[\w.:-]{1,202}$/;
+const NAME = /^[\w.:[\]-]{1,202}$/;
 
 /**
  * Creates a router: a handler that hands each event to those registered for its type. An app of `defineApp` has one,
@@ -515,8 +515,8 @@ class HandlerTable<TEvents, TContext extends HandlerContext>
 /** Refuses two names that one event can have, for a handler that they identify. */
 function checkNames(names: readonly string[]): void {
   for (const name of names) {
-    const type = typeOf(name);
-    if (type === undefined || !names.includes(type)) continue;
+    const type = names.find((each) => isTypeIn(name, each));
+    if (type === undefined) continue;
     const action = name.slice(type.length + 1);
     throw new TypeError(
       `Cannot ${DOING}: an event of the type ${type} with the action ${action} has both of ` +
@@ -527,12 +527,11 @@ function checkNames(names: readonly string[]): void {
 }
 
 /**
- * The type in a name of type and action: `issues` of `issues.opened`. An action has no dots, but a type may:
- * `invoice` of `invoice.paid`, which can as well be a type itself, and `invoice.paid` of `invoice.paid.late`.
+ * Checks whether a name can be one of a type and an action. Both may have dots, so `invoice.paid.late` is of the type
+ * `invoice` as well as of `invoice.paid`, and can be a type itself.
  */
-function typeOf(name: string): string | undefined {
-  const dot = name.lastIndexOf(".");
-  return dot > 0 && isAction(name.slice(dot + 1)) ? name.slice(0, dot) : undefined;
+function isTypeIn(name: string, type: string): boolean {
+  return name.startsWith(`${type}.`) && isAction(name.slice(type.length + 1));
 }
 
 function isName(name: unknown): boolean {

@@ -3,11 +3,14 @@ import type { CellKey } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
 import { nameOfCell, type StoreCore } from "./store_core.ts";
 
-/** Event types are short words: `pull_request_review_thread` has 26 characters. */
-const EVENT_TYPE = /^[A-Za-z][\w.:-]{0,99}$/;
+/**
+ * Event types are short words: `pull_request_review_thread` has 26 characters. Stripe's have brackets:
+ * `v2.core.account[requirements].updated`.
+ */
+const EVENT_TYPE = /^[A-Za-z][\w.:[\]-]{0,99}$/;
 
-/** Actions are short words, without the dot that separates them from the type. Anything else is not an action. */
-const ACTION = /^[\w:-]{1,100}$/;
+/** Actions are short words. Names that an app gives, such as Slack's `action_id`, may have dots. */
+const ACTION = /^[\w.:-]{1,100}$/;
 
 /** Name that stands for all events of a source. */
 export const ANY = "*";

@@ -9,6 +9,7 @@ import { Hono } from "@hono/hono";
 import {
   type App,
   defineApp,
+  definePlatform,
   github,
   kv,
   type LogRecord,
@@ -291,6 +292,17 @@ Deno.test("openApp() warns of handlers for events that are probably misspelt", a
     ...{ level: "warn", message: "no such event", name: "bot", platform: "github" },
     ...{ event: "isues.opened", didYouMean: "issues.opened" },
   }]);
+});
+
+Deno.test("openApp() has no names for a platform of the app's own, whatever its kind", async () => {
+  const records: LogRecord[] = [];
+  const platform = definePlatform({
+    ...{ name: "own", kind: "forge", createVerifier: () => () => () => {} },
+    parse: () => ({ type: "isues", payload: {} }),
+  });
+  const bot = defineApp({ name: "bot", platform }).on("isues", () => {});
+  await using _app = await openApp(bot, { env: ENV, log: (record) => records.push(record) });
+  assertEquals(records.filter(({ level }) => level === "warn"), []);
 });
 
 testWith(["net"], "startApp() logs text if LOG_FORMAT says so", async () => {

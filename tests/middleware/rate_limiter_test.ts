@@ -256,25 +256,28 @@ const CLIENTS: Readonly<Record<string, [Sent[], number[], Partial<RateLimitOptio
   ],
 };
 
-Deno.test("createRateLimiter() warns once if it refuses a client whose address it does not get", async () => {
-  const records: LogRecord[] = [];
-  for (const key of [undefined, () => undefined]) {
-    const app = new Hono();
-    app.onError(errorHandler);
-    app.use(createLogger({ log: (record) => records.push(record) }));
-    app.use(createRateLimiter({ limit: 1, window: 60_000, key }));
-    const statuses = async (env?: object) => (await app.request("/", {}, env)).status;
-    const remoteAddr = { transport: "tcp", hostname: "192.0.2.1", port: 1 };
-    if (!key) {
-      for (const status of [404, 429]) assertEquals(await statuses({ remoteAddr }), status);
+for (const failedOnly of [false, true]) {
+  const what = failedOnly ? "a failed request of a client" : "a client";
+  Deno.test(`createRateLimiter() warns once if it refuses ${what} whose address it does not get`, async () => {
+    const records: LogRecord[] = [];
+    for (const key of [undefined, () => undefined]) {
+      const app = new Hono();
+      app.onError(errorHandler);
+      app.use(createLogger({ log: (record) => records.push(record) }));
+      app.use(createRateLimiter({ limit: 1, window: 60_000, key, failedOnly }));
+      const statuses = async (env?: object) => (await app.request("/", {}, env)).status;
+      const remoteAddr = { transport: "tcp", hostname: "192.0.2.1", port: 1 };
+      if (!key) {
+        for (const status of [404, 429]) assertEquals(await statuses({ remoteAddr }), status);
+      }
+      for (const status of [404, 429, 429]) assertEquals(await statuses(), status);
     }
-    for (const status of [404, 429, 429]) assertEquals(await statuses(), status);
-  }
-  const others = records.filter(({ message }) => message !== "request");
-  assertEquals(others.map(({ level, message }) => [level, message]), [
-    ["warn", "rate limit shared by all clients"],
-  ]);
-});
+    const others = records.filter(({ message }) => message !== "request");
+    assertEquals(others.map(({ level, message }) => [level, message]), [
+      ["warn", "rate limit shared by all clients"],
+    ]);
+  });
+}
 
 for (const [what, [requests, statuses, options]] of Object.entries(CLIENTS)) {
   Deno.test(`createRateLimiter() counts ${what}`, async () => {

@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import type { Delivery } from "../../events/mod.ts";
 import { startWorker } from "../../events/worker/worker.ts";
+import { WallClock } from "../_wall_clock.ts";
 import { FORGE_SECRET, forgeDelivery, MESSENGER_SECRET, messengerUpdate } from "../_deliveries.ts";
 import {
   forgeIntake,
@@ -74,8 +75,29 @@ Deno.test("an update that alone makes the check fail is ignored at last, where u
     return true;
   };
   using bot = await createMessenger({ isAuthorized, unauthorized: "ignore" });
-  assertEquals(await Array.fromAsync([1, 1, 2, 1], bot.post), [500, 500, 200, 200]);
-  assertEquals(await bot.ids(), ["2"]);
+  using clock = new WallClock();
+  assertEquals(await Array.fromAsync([1, 1, 2, 1, 3, 1, 4, 1], bot.post), [
+    ...[500, 500, 200, 500, 200, 500, 200, 500],
+  ]);
+  clock.advance(10 * 60_000);
+  // While the check works for nobody, failures do not count.
+  assertEquals(await Array.fromAsync([1, 1, 1, 5, 1], bot.post), [500, 500, 500, 200, 200]);
+  assertEquals(await bot.ids(), ["2", "3", "4", "5"]);
+});
+
+Deno.test("no update is lost in the first ten minutes of a check that often fails", async () => {
+  let isDown = true;
+  const isAuthorized = (_env: unknown, _user: unknown, { deliveryId }: Delivery) => {
+    if (isDown && deliveryId === "1") throw new Error("429");
+    return true;
+  };
+  using bot = await createMessenger({ isAuthorized, unauthorized: "ignore" });
+  for (const id of [2, 3, 4, 5, 6, 7]) {
+    assertEquals(await Array.fromAsync([1, id], bot.post), [500, 200]);
+  }
+  isDown = false;
+  assertEquals(await bot.post(1), 200);
+  assertEquals(await bot.ids(), ["1", "2", "3", "4", "5", "6", "7"]);
 });
 
 Deno.test("an update whose user can be checked the second time is taken", async () => {

@@ -19,7 +19,15 @@ function assertHttpError(fn: () => unknown, status: number, code: string, messag
   assertEquals([error.status, error.code, error.message], [status, code, message]);
 }
 
-const TYPES = ["a", "pull_request_review_thread", "issues.opened", "repo:push", "a-b", "A1"];
+const TYPES = [
+  "a",
+  "pull_request_review_thread",
+  "issues.opened",
+  "repo:push",
+  "a-b",
+  "A1",
+  "v2.core.account[requirements].updated",
+];
 const BAD_TYPES = [
   "push, push",
   "two words",

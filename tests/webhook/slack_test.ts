@@ -240,6 +240,11 @@ Deno.test("slack() stores no check of the certificate, and types that nobody has
   await using sut = await startBot();
   const check = await send(sut.test, "ssl_check=1&token=a", { type: FORM_TYPE });
   assertEquals([check.status, check.text, check.event], [200, "", undefined]);
+  const unsigned = await sut.test.fetch("/webhook", {
+    ...{ method: "POST", body: "ssl_check=1&token=a", headers: { "Content-Type": FORM_TYPE } },
+  });
+  assertEquals([unsigned.status, unsigned.headers.get("X-Error-Code")], [401, "MISSING_SIG"]);
+  await unsigned.body?.cancel();
   const limited = await send(sut.test, { type: "app_rate_limited", minute_rate_limited: 1 });
   assertEquals(limited.event?.type, "app_rate_limited");
   assertEquals(sut.handled, ["app_rate_limited"]);
@@ -292,6 +297,23 @@ Deno.test("slack() names events by type and subtype, and interactions by what th
     assertEquals((await send(test, sent, { type: isForm ? FORM_TYPE : JSON_TYPE })).status, 200);
   }
   assertEquals(heard, names.map(([name]) => name));
+});
+
+Deno.test("slack() has handlers for ids with dots, as for others", async () => {
+  const view = { callback_id: "order.new" };
+  const handled: string[] = [];
+  const bot = defineApp({ name: "my-bot", platform: slack() });
+  bot.on("block_actions.order.approve", () => handled.push("approve"));
+  bot.on("view_submission.order.new", () => handled.push("new"));
+  await using test = await startTestBot(bot, { env: { SLACK_SIGNING_SECRET: SECRET } });
+  const forms = [
+    formOf({ type: "block_actions", actions: [{ action_id: "order.approve" }] }),
+    formOf({ type: "view_submission", view }),
+  ];
+  for (const form of forms) {
+    assertEquals((await send(test, form, { type: FORM_TYPE })).event?.outcome, "handled");
+  }
+  assertEquals(handled, ["approve", "new"]);
 });
 
 Deno.test("slack() types what Slack publishes, and the app's own names", () => {
@@ -428,6 +450,20 @@ const PLACES: Readonly<
   "a new channel": ["C1", "C1", { event: { channel: { id: "C1" } } }],
   "a click in a thread": ["C1", "C1:1.0", {
     ...{ channel: { id: "C1" }, message: { ts: "2.0", thread_ts: "1.0" } },
+  }],
+  "a click in an ephemeral message": ["C1", "C1:1.0", {
+    ...{ type: "block_actions", channel: { id: "C1" } },
+    container: { type: "message", message_ts: "1.0", channel_id: "C1", is_ephemeral: true },
+  }],
+  "a click in an ephemeral message of a thread": ["C1", "C1:1.0", {
+    container: { message_ts: "2.0", thread_ts: "1.0", channel_id: "C1", is_ephemeral: true },
+  }],
+  "a link": ["C1", "C1:1.0", { event: { type: "link_shared", channel: "C1", message_ts: "1.0" } }],
+  "a link in a reply": ["C1", "C1:1.0", {
+    event: { type: "link_shared", channel: "C1", message_ts: "2.0", thread_ts: "1.0" },
+  }],
+  "a thread with an assistant": ["D1", "D1:1.0", {
+    event: { assistant_thread: { user_id: "U1", channel_id: "D1", thread_ts: "1.0" } },
   }],
   "a command": ["C1", "C1", { command: "/deploy", channel_id: "C1" }],
   "a modal": [undefined, undefined, { type: "view_submission", view: {} }],

@@ -92,6 +92,22 @@ Deno.test("stripe() takes what Stripe's library signs, whole and thin, once each
   assertEquals(sut.handled, [4_200, "/v1/billing/meters/mtr_1"]);
 });
 
+Deno.test("stripe() takes the types of accounts, which have brackets", async () => {
+  const types = [
+    "v2.core.account[requirements].updated",
+    "v2.core.account[configuration.merchant].capability_status_updated",
+  ];
+  const bot = defineApp({ name: "my-bot", platform: stripe() });
+  const handled: string[] = [];
+  for (const name of types) bot.on(name, ({ type }) => handled.push(type));
+  await using test = await startTestBot(bot, { env: ENV });
+  for (const [number, type] of types.entries()) {
+    const sent = await send(test, { ...thin(`evt_test_${number}`), type });
+    assertEquals([sent.status, sent.event?.type, sent.event?.outcome], [200, type, "handled"]);
+  }
+  assertEquals(handled, types);
+});
+
 Deno.test("stripe() takes any type without the types of the package", async () => {
   const handled: unknown[] = [];
   const bot = defineApp({ name: "my-bot", platform: stripe() });

@@ -34,13 +34,23 @@ export const NONE: readonly [never, never, never][] = [] as [
 ][];
 
 for (
-  const [kind, name, meant] of [
+  const [product, name, meant] of [
     ["forge", "isues.opened", "issues.opened"],
     ["forge", "issues.openend", "issues.opened"],
     ["forge", "issues.open", "issues.opened"],
     ["forge", "issue.opened", "issues.opened"],
     ["forge", "pull-request.opened", "pull_request.opened"],
     ["forge", "push.created", "push"],
+    ["github", "pull_request.synchronized", "pull_request.synchronize"],
+    ["gitea", "pull_request.synchronised", "pull_request.synchronized"],
+    ["gitlab", "merge_request.opne", "merge_request.open"],
+    ["telegram", "mesage", "message"],
+    ["gitea", "wiki.created", undefined],
+    ["gitea", "release.updated", undefined],
+    ["gitea", "action_run_failure.failure", undefined],
+    ["gitea", "issues.opened", undefined],
+    ["forge", "pull_request.synchronized", undefined],
+    ["forge", "wiki", undefined],
     ["messenger", "mesage", "message"],
     ["messenger", "message:text", "message"],
     ["messenger", "callback-query", "callback_query"],
@@ -52,7 +62,7 @@ for (
     ["stripe", "isues", undefined],
   ] as const
 ) {
-  Deno.test(`meantBy() finds ${meant} for ${name} of a ${kind}`, () => {
-    assertEquals(meantBy(kind, name), meant);
+  Deno.test(`meantBy() finds ${meant} for ${name} of ${product}`, () => {
+    assertEquals(meantBy(product, name), meant);
   });
 }

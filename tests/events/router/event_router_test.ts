@@ -109,7 +109,9 @@ Deno.test("createKvRouter() hands on types with dots as a whole", async () => {
   assertEquals(await dottedCalledFor("invoice.paid", late), ["invoice.paid", "invoice.paid.late"]);
   assertEquals(await dottedCalledFor("invoice.paid.late"), ["invoice.paid.late"]);
   assertEquals(await dottedCalledFor("invoice", { action: "paid" }), ["invoice", "invoice.paid"]);
-  assertEquals(await dottedCalledFor("invoice", { action: "paid.late" }), ["invoice"]);
+  assertEquals(await dottedCalledFor("invoice", { action: "paid.late" }), [
+    ...["invoice", "invoice.paid.late"],
+  ]);
   assertEquals(await dottedCalledFor("invoice.sent"), ["other"]);
 });
 
@@ -463,6 +465,16 @@ for (const name of ["*", "issues.*", "issues opened", "issues/opened", " push"])
     assertThrows(() => createKvRouter().on(name, () => {}), TypeError, message);
   });
 }
+
+Deno.test("on() takes a type with brackets, as Stripe's are", async () => {
+  const [type, action] = ["v2.core.account[requirements].updated", "now"];
+  const seen: string[] = [];
+  const router = createKvRouter().on(type, () => seen.push("all"))
+    .on(`${type}.${action}`, () => seen.push(action));
+  await route(router, type, {});
+  await route(router, type, { action });
+  assertEquals(seen, ["all", "all", "now"]);
+});
 
 /** Starts an app whose events all go to one handler. */
 function withHandler(handler: KvHandler) {

@@ -15,7 +15,8 @@ interface Expected {
 
 const STATES = ["queued", "running", "done", "dead"] as const;
 
-const TYPES = ["push", "issues"] as const;
+/** The second one has the brackets and dots that types of Stripe have. */
+const TYPES = ["push", "v2.core.account[requirements].updated"] as const;
 
 const TIMES = [1_000, 2_000, 3_000] as const;
 
