@@ -172,9 +172,10 @@ testFailing(
   async (path, env, fails) => {
     await using writer = startWriter(path, { env });
     await writer.line((line) => line.stored === "d50");
+    // What was written before is the part of the log that it would still lack, were it not written again.
+    const begun = await writtenBy(writer.process.pid);
     await Deno.writeTextFile(fails, "");
     assertMatch(await untilFailing(writer), /^The database cannot be written: .*os error 5/);
-    const begun = await writtenBy(writer.process.pid);
     const failing = writer.lines.length;
     await Deno.remove(fails);
     await untilWriting(writer);
