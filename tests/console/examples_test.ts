@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { ParameterError } from "../../console/_http.ts";
 import { type ExampleParts, ExampleSender, sendAnswers } from "../../console/_send_page.ts";
-import { defineApp, github, type Platform, slack, stripe, telegram } from "../../mod.ts";
+import { defineApp, github, type Platform, slack, standard, stripe, telegram } from "../../mod.ts";
 import { startTestBot, TEST_SECRETS } from "../../testing/mod.ts";
 import { SLACK_EXAMPLES } from "../../testing/slack_delivery.ts";
 import { STRIPE_EXAMPLES } from "../../testing/stripe_delivery.ts";
@@ -62,6 +62,19 @@ for (const [platform, examples] of SENT) {
     assertEquals(response.status, 400);
   });
 }
+
+Deno.test("an app whose platforms have no examples is not offered to send any", async () => {
+  const { parts } = partsOf();
+  const others: ExampleParts = { ...parts, platforms: [standard({ name: "shop" })] };
+  assertEquals(sendAnswers(others), undefined);
+  const platforms = [github(), standard({ name: "shop", path: "/shop" })];
+  const both = new ExampleSender({ ...parts, platforms });
+  await assertRejects(
+    () => both.send("shop", "user.created", "{}"),
+    ParameterError,
+    "'platform' must be one that the console signs for: github",
+  );
+});
 
 Deno.test("only examples that there are can be sent", async () => {
   const { parts } = partsOf();
