@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { consoleMount } from "../../console/mod.ts";
 import { ParameterError } from "../../console/_http.ts";
 import { type ExampleParts, ExampleSender, sendAnswers } from "../../console/_send_page.ts";
 import { defineApp, github, type Platform, slack, standard, stripe, telegram } from "../../mod.ts";
@@ -75,6 +76,19 @@ Deno.test("an app whose platforms have no examples is not offered to send any", 
     "'platform' must be one that the console signs for: github",
   );
 });
+
+for (
+  const [platform, isOffered] of [[standard({ name: "shop" }), false], [github(), true]] as const
+) {
+  Deno.test(`in development, programs are ${isOffered ? "" : "not "}offered to send to ${platform.name}`, async () => {
+    const bot = defineApp({ name: "bot", platform, mounts: [consoleMount()] });
+    const env = { CONSOLE_OPERATOR_TOKEN: OPERATOR, CONSOLE_ENVIRONMENT: "development" };
+    await using test = await startTestBot(bot, { env });
+    const headers = { Authorization: `Bearer ${OPERATOR}` };
+    const { you } = await (await test.fetch("/console/api", { headers })).json();
+    assertEquals("send" in you.acts, isOffered);
+  });
+}
 
 Deno.test("only examples that there are can be sent", async () => {
   const { parts } = partsOf();
