@@ -89,8 +89,12 @@ export function readSendOptions(args: readonly string[], world: Pick<CliWorld, "
   const { words: [name = "", type, ...rest], given } = splitArguments(args, SEND_OPTIONS);
   if (given.has("help")) return undefined;
   if (!isPlatform(name)) {
+    const known = Object.keys(PLATFORMS).join(", ");
     throw new UsageError(
-      `Name the platform, such as send forge: ${Object.keys(PLATFORMS).join(", ")}`,
+      name === ""
+        ? `Name the platform, such as send forge: ${known}`
+        : `send signs only for ${known}; sign others yourself. For a platform with another name, ` +
+          "give that with --name",
     );
   }
   const { kind: platform, senders } = PLATFORMS[name];

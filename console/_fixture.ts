@@ -13,14 +13,11 @@ export const hasFixture = ({ platform }: EventRecord): boolean => FIXTURE_KINDS.
 export async function fixture({ data, parameters, context }: Visit): Promise<Response> {
   const record = recordOf((await found(data, text(parameters, "id"))).event);
   if (context.hidesPayloads) throw new Refusal(403, "Hidden", "Payloads are not shown here.");
-  const payload = record && await data.payload(record);
-  if (!payload || !hasFixture(record)) {
-    throw new Refusal(
-      404,
-      "Not kept",
-      "The payload of this event is not kept, or nobody has sent it.",
-    );
+  if (record && !hasFixture(record)) {
+    throw new Refusal(404, "No fixture", "Only deliveries of built-in platforms have fixtures.");
   }
+  const payload = record && await data.payload(record);
+  if (!payload) throw new Refusal(404, "Not kept", "The payload of this event is not kept.");
   const body = JSON.stringify(fixtureOf(record, payload), null, 2);
   return downloadResponse(body, PLAIN, "fixture.json", { "Cache-Control": PRIVATE });
 }

@@ -202,7 +202,7 @@ function start(context: PageContext): Html {
 within two seconds.</p>${
     context.sendsExamples && isOperator(context)
       ? html`<p>Or <a href="send">send an example</a>, signed as the sender does.</p>`
-      : html`<p>On your own machine, <code>deno task send</code> sends a signed example.</p>`
+      : html`<p>On your own machine, <code>deno task send</code> sends a signed example of most built-in platforms.</p>`
   }</div>`;
 }
 

@@ -117,7 +117,10 @@ export class ExampleSender {
   /** Signs and sends a delivery of a type, whose payload is a JSON document. */
   async send(name: string, type: string, payload: string): Promise<SentExample> {
     const platform = this.platforms.find((each) => each.name === name);
-    if (!platform) throw new ParameterError("'platform' must be one of the app's");
+    if (!platform) {
+      const known = this.platforms.map(({ name }) => name).join(", ") || "none";
+      throw new ParameterError(`'platform' must be one that the console signs for: ${known}`);
+    }
     if (!Object.hasOwn(examplesOf(platform), type)) {
       throw new ParameterError("'type' must be one of the examples'");
     }
@@ -189,8 +192,13 @@ function numbered(payload: string, id: string): string {
   return payload.replace(/^\s*\{(\s*\})?/, (_, end) => `{"update_id":${id}${end ?? ","}`);
 }
 
-/** Makes the answers to an operator who sends examples: the form, and what follows it. */
-export function sendAnswers(parts: ExampleParts): SendAnswers {
+/**
+ * Makes the answers to an operator who sends examples: the form, and what follows it.
+ *
+ * @returns The answers; undefined if the app has only platforms that there are no examples for.
+ */
+export function sendAnswers(parts: ExampleParts): SendAnswers | undefined {
+  if (!parts.platforms.some(({ kind }) => Object.hasOwn(EXAMPLES, kind))) return undefined;
   const sender = new ExampleSender(parts);
   return {
     maxBytes: MAX_EXAMPLE_BYTES,
@@ -221,7 +229,7 @@ function show({ platforms }: ExampleSender, visit: Visit, payload?: string, resu
 const nothing = () =>
   html`
     ${tag("h1", "Send an example")}<div class="empty">
-      <p>This app has no platform whose secret is in a variable.
+      <p>The console can sign for none of the platforms: it needs a built-in one whose secret is in a variable.
     Sign a delivery with <code>deno task send</code>.</p>
     </div>
   `;

@@ -10,7 +10,7 @@
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { definePlatform, HttpError, type Platform, secrets } from "@org/edge-base";
-import { parseJsonObject } from "@org/edge-base/webhook";
+import { parseJsonObject, type PlatformOptions } from "@org/edge-base/webhook";
 
 /** Change of a thing. */
 export interface Change<TType extends string, TData> {
@@ -31,12 +31,16 @@ export type LinearEvents = {
 /** Longest time from the signature to its verification, as in Linear's library. */
 const TOLERANCE_MS = 60_000;
 
+/** Options of the platform. Its name is fixed, because that of its variable is. */
+type Options = Omit<PlatformOptions, "name">;
+
 /** Makes the platform. It reads `LINEAR_WEBHOOK_SECRET`, during a rotation also with `_PREVIOUS`. */
-export function linear({ path = "/linear" } = {}): Platform<LinearEvents> {
+export function linear({ path = "/linear", ...others }: Options = {}): Platform<LinearEvents> {
   return definePlatform({
     name: "linear", // begins the ids of the events: linear:234d1a4e-...
     path,
     replayWindowMs: TOLERANCE_MS, // the id is not signed: with another one a delivery is no new one
+    ...others,
     env: { LINEAR_WEBHOOK_SECRET: secrets }, // a list: during a rotation, with the old one
     createVerifier: ({ LINEAR_WEBHOOK_SECRET }) => (headers) => {
       const signature = headers.get("Linear-Signature") ?? "";

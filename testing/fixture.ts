@@ -70,7 +70,7 @@ export const FIXTURE_KINDS: readonly string[] = [
 
 const isFixture = shape({
   format: (value) => value === "edge-base.fixture",
-  kind: (value) => FIXTURE_KINDS.includes(value as string),
+  kind: isText,
   ...{ platform: isText, source: isText, type: isText, id: orNone(isText) },
   ...{ body: orNone(isText), base64: orNone(isText) },
 });
@@ -120,6 +120,13 @@ function checked(
     );
   }
   const { body, base64, ...known } = fixture as unknown as Fixture;
+  if (!FIXTURE_KINDS.includes(known.kind)) {
+    throw new TypeError(
+      `Cannot ${DOING}: 'kind' must be that of a built-in platform (${
+        FIXTURE_KINDS.join(", ")
+      }), got ${met(known.kind)}. Sign others yourself`,
+    );
+  }
   if ((body === undefined) === (base64 === undefined)) {
     throw new TypeError(`Cannot ${DOING}: it must have either a 'body' or 'base64'`);
   }

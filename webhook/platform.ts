@@ -339,7 +339,7 @@ const MAX_TOTAL_BYTES = 128 * 1024 * 1024;
  *
  * @typeParam TEvents The payloads of its events, by type.
  * @typeParam TSpec The descriptions of its variables.
- * @param definition The definition.
+ * @param definition The definition. Its type, `PlatformDefinition`, is in `@org/edge-base/webhook`.
  * @returns The platform, for {@linkcode defineApp} or {@linkcode createIntake}.
  * @throws {TypeError} If a part of the definition has the wrong type.
  * @throws {RangeError} If a limit is out of range.

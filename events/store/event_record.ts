@@ -162,7 +162,7 @@ export interface EventRecord {
   readonly intake?: string | undefined;
   /** The sender's id of the delivery, if there was one. */
   readonly deliveryId?: string | undefined;
-  /** The platform it came from. */
+  /** The kind of platform it came from: `forge`, `messenger`, or one of your own. Its name is the `intake`. */
   readonly platform: string;
   /** The product that sent it. */
   readonly source: string;

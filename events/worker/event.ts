@@ -30,7 +30,7 @@ export interface WebhookEvent<TPayload = JsonObject> {
   readonly deliveryId: string | undefined;
   /** The name of the intake that accepted it. */
   readonly intake: string | undefined;
-  /** The platform it came from: `forge` or `messenger`. */
+  /** The kind of platform it came from: `forge`, `messenger`, or one of your own. Its name is the `intake`. */
   readonly platform: string;
   /** The product that sent it: `github`, `forgejo`, `telegram`, ... */
   readonly source: string;

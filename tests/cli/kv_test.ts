@@ -135,32 +135,46 @@ testCli(
 
 const parsed = (line: string) => JSON.parse(line);
 
-testWith(
-  ["read", "write", "run", "env"],
-  "events tells what it lacks without --unstable-kv",
-  () =>
-    withFolder(async (folder) => {
-      const root = new URL("../../", import.meta.url);
-      const { imports, links } = JSON.parse(await Deno.readTextFile(new URL("deno.json", root)));
-      // Deno 2.5 takes the path of a link as one that is relative to the configuration.
-      const toRoot = relative(folder, fileURLToPath(root)).replaceAll("\\", "/");
-      const moved = links?.map((link: string) => `${toRoot}/${link}`);
-      await Deno.writeTextFile(`${folder}/deno.json`, JSON.stringify({ imports, links: moved }));
-      const main = new URL("cli/main.ts", root).href;
-      const process = new Deno.Command(Deno.execPath(), {
-        args: [
-          ...["run", "--cached-only", "--quiet", "--no-lock", `--config=${folder}/deno.json`, "-A"],
-          ...[main, "events", "list"],
-        ],
-        ...{ env: { NO_COLOR: "1" }, stdout: "piped", stderr: "piped" },
-      }).spawn();
-      assertEquals(await ended(process), {
-        ...{ code: 2, out: "" },
-        err: 'Deno.openKv is missing: put "unstable": ["kv"] into deno.json, or run Deno with ' +
-          "--unstable-kv\n",
-      });
-    }),
-);
+for (const args of [[], ["--kv", "data/kv.db"]]) {
+  testWith(
+    ["read", "write", "run", "env"],
+    `events list ${args.join(" ")} tells what it lacks without --unstable-kv`,
+    () =>
+      withFolder(async (folder) => {
+        const root = new URL("../../", import.meta.url);
+        const { imports, links } = JSON.parse(await Deno.readTextFile(new URL("deno.json", root)));
+        // Deno 2.5 takes the path of a link as one that is relative to the configuration.
+        const toRoot = relative(folder, fileURLToPath(root)).replaceAll("\\", "/");
+        const moved = links?.map((link: string) => `${toRoot}/${link}`);
+        await Deno.writeTextFile(`${folder}/deno.json`, JSON.stringify({ imports, links: moved }));
+        const main = new URL("cli/main.ts", root).href;
+        const process = new Deno.Command(Deno.execPath(), {
+          args: [
+            ...[
+              "run",
+              "--cached-only",
+              "--quiet",
+              "--no-lock",
+              `--config=${folder}/deno.json`,
+              "-A",
+            ],
+            ...[main, "events", "list", ...args],
+          ],
+          ...{ env: { NO_COLOR: "1" }, stdout: "piped", stderr: "piped" },
+        }).spawn();
+        const lacking =
+          'Deno.openKv is missing: put "unstable": ["kv"] into deno.json, or run Deno with ' +
+          "--unstable-kv";
+        const unnamed =
+          "Name the database with --store, such as sqlite:data/my-bot.db: without a " +
+          `name it is Deno's default KV (${lacking})`;
+        assertEquals(await ended(process), {
+          ...{ code: 2, out: "" },
+          err: `${args.length > 0 ? lacking : unnamed}\n`,
+        });
+      }),
+  );
+}
 
 /** Deno 2.5 tries a remote KV that refuses connections again for ever, and does not let go of it. */
 const isTried = (kv: string) => !ON_DENO_2_5 || !kv.startsWith("http://");

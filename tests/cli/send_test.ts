@@ -289,8 +289,9 @@ for (
 
 const MISTAKES: readonly (readonly [string[], string])[] = [
   [[], "Name the platform"],
-  [["gitbucket", "push"], "Name the platform"],
-  [["toString", "push"], "Name the platform"],
+  [["gitbucket", "push"], "send signs only for forge, github, "],
+  [["toString", "push"], "send signs only for forge, github, "],
+  [["standard", "user.created", "--name", "clerk"], "sign others yourself"],
   [["github", "push", "--from", "gitlab"], "--from must be one of github"],
   [["forge"], "Name the event: send forge push"],
   [["forge", "push", "issues"], "Unexpected arguments: issues"],

@@ -1,7 +1,8 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { consoleMount } from "../../console/mod.ts";
 import { ParameterError } from "../../console/_http.ts";
 import { type ExampleParts, ExampleSender, sendAnswers } from "../../console/_send_page.ts";
-import { defineApp, github, type Platform, slack, stripe, telegram } from "../../mod.ts";
+import { defineApp, github, type Platform, slack, standard, stripe, telegram } from "../../mod.ts";
 import { startTestBot, TEST_SECRETS } from "../../testing/mod.ts";
 import { SLACK_EXAMPLES } from "../../testing/slack_delivery.ts";
 import { STRIPE_EXAMPLES } from "../../testing/stripe_delivery.ts";
@@ -60,6 +61,32 @@ for (const [platform, examples] of SENT) {
     const { response } = await sender.send(platform.name, Object.keys(examples)[0]!, "{");
     await response.body?.cancel();
     assertEquals(response.status, 400);
+  });
+}
+
+Deno.test("an app whose platforms have no examples is not offered to send any", async () => {
+  const { parts } = partsOf();
+  const others: ExampleParts = { ...parts, platforms: [standard({ name: "shop" })] };
+  assertEquals(sendAnswers(others), undefined);
+  const platforms = [github(), standard({ name: "shop", path: "/shop" })];
+  const both = new ExampleSender({ ...parts, platforms });
+  await assertRejects(
+    () => both.send("shop", "user.created", "{}"),
+    ParameterError,
+    "'platform' must be one that the console signs for: github",
+  );
+});
+
+for (
+  const [platform, isOffered] of [[standard({ name: "shop" }), false], [github(), true]] as const
+) {
+  Deno.test(`in development, programs are ${isOffered ? "" : "not "}offered to send to ${platform.name}`, async () => {
+    const bot = defineApp({ name: "bot", platform, mounts: [consoleMount()] });
+    const env = { CONSOLE_OPERATOR_TOKEN: OPERATOR, CONSOLE_ENVIRONMENT: "development" };
+    await using test = await startTestBot(bot, { env });
+    const headers = { Authorization: `Bearer ${OPERATOR}` };
+    const { you } = await (await test.fetch("/console/api", { headers })).json();
+    assertEquals("send" in you.acts, isOffered);
   });
 }
 

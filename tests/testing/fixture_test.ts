@@ -1,6 +1,17 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { consoleMount } from "../../console/mod.ts";
-import { defineApp, github, gitlab, kv, slack, standard, stripe, telegram } from "../../mod.ts";
+import {
+  defineApp,
+  definePlatform,
+  github,
+  gitlab,
+  GiveUpError,
+  kv,
+  slack,
+  standard,
+  stripe,
+  telegram,
+} from "../../mod.ts";
 import {
   fixtureDelivery,
   forgeDelivery,
@@ -12,6 +23,7 @@ import {
   type TestBot,
   type TestDelivery,
 } from "../../testing/mod.ts";
+import { parseJsonObject } from "../../webhook/mod.ts";
 
 const TOKEN = "4b1c7f0e9d2a5836c0f1e2d3b4a59687";
 
@@ -98,15 +110,44 @@ Deno.test("a fixture is not given away where payloads are hidden", async () => {
   assertEquals((await download(bot, event!.id)).status, 403);
 });
 
+Deno.test("an event of a platform of one's own has no fixture, and the answer says why", async () => {
+  const own = definePlatform({
+    ...{ name: "pager", kind: "pager" },
+    createVerifier: () => () => () => {},
+    parse: (_headers, body) => ({ type: "page", deliveryId: "1", payload: parseJsonObject(body) }),
+  });
+  const mounts = [consoleMount()];
+  const bot = defineApp({ name: "bot", platform: own, store: kv(), mounts });
+  bot.onAny(() => {
+    throw new GiveUpError("kept");
+  });
+  await using test = await startTestBot(bot, { env: { CONSOLE_TOKEN: TOKEN } });
+  const delivery = {
+    platform: "pager",
+    method: "POST",
+    headers: new Headers(),
+    body: "{}",
+  } as const;
+  await test.deliver(delivery, { expectFailure: true });
+  const response = await download(test, "pager:1");
+  assertEquals(response.status, 404);
+  assertStringIncludes(
+    await response.text(),
+    "Only deliveries of built-in platforms have fixtures",
+  );
+});
+
 Deno.test("only a fixture is delivered", () => {
   const fixture = { format: "edge-base.fixture", kind: "forge", platform: "github" };
   const whole = { ...fixture, source: "github", type: "push", body: "{}" };
   assert(fixtureDelivery({ ...whole, base64: undefined }).body === "{}");
   const bytes = fixtureDelivery({ ...whole, body: undefined, base64: "e30=" }).body;
   assertEquals(bytes, new TextEncoder().encode("{}"));
-  for (const wrong of [{}, fixture, { ...whole, kind: "app" }, { ...whole, format: "x" }]) {
+  for (const wrong of [{}, fixture, { ...whole, kind: 1 }, { ...whole, format: "x" }]) {
     assertThrows(() => fixtureDelivery(wrong), TypeError, "what the console has saved");
   }
+  const own = { ...whole, kind: "pagerduty" };
+  assertThrows(() => fixtureDelivery(own), TypeError, "'kind' must be that of a built-in platform");
   for (const wrong of [{ ...whole, base64: "e30=" }, { ...whole, body: undefined }]) {
     assertThrows(() => fixtureDelivery(wrong), TypeError, "either a 'body' or 'base64'");
   }

@@ -146,6 +146,9 @@ function readKvUrl(name: string, variables: Variables): string | undefined {
 const NO_KV = 'Deno.openKv is missing: put "unstable": ["kv"] into deno.json, or run Deno with ' +
   "--unstable-kv";
 
+const NO_STORE_NAMED = "Name the database with --store, such as sqlite:data/my-bot.db: without a " +
+  "name it is Deno's default KV";
+
 /** Deno would make its tables among those of the other store. */
 const NOT_A_KV = "it is the file of a SQLite store: define the app with 'store: sqlite()', whose " +
   "file is in SQLITE_FILE, or give KV_URL another path";
@@ -225,7 +228,7 @@ export const existingKvs: ExistingDatabases = {
 /** Opens an existing KV. Deno itself would create a missing file, and change a file of another kind. */
 async function openKv(place: string | undefined, create: boolean): Promise<Deno.Kv> {
   if (typeof Deno.openKv !== "function") {
-    throw new NoDatabaseError(NO_KV);
+    throw new NoDatabaseError(place === undefined ? `${NO_STORE_NAMED} (${NO_KV})` : NO_KV);
   }
   if (place !== undefined && !isRemoteKv(place)) await checkFile(place, create);
   try {
