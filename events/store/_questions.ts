@@ -58,7 +58,7 @@ export async function answerQuestion(core: StoreCore, given: Given): Promise<Ans
       await readToWake(core, wake.name),
       wake,
     );
-    // Somebody has woken the name itself.
+    // An answer from another store has woken it.
     if (outcome === "late") return { outcome };
     const now = engine.now();
     const after = { ...question!, answer: { by, at: now, eventId } };

@@ -1,5 +1,11 @@
 /** Questions that a handler asks, and the answers of others. */
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
 import type { AnswerResult, AskOptions } from "../../../events/mod.ts";
 import { defineApp, github, kv, sqlite } from "../../../mod.ts";
 import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.ts";
@@ -60,6 +66,12 @@ function testQuestions(
         for (const { payload } of batch) {
           results.push(await answer((payload as { name?: string }).name, "yes"));
         }
+      });
+      app.on("fork", ({ payload }, { wake }) => {
+        wake((payload as { name?: string }).name!, { value: "yes", by: 4711 });
+      });
+      app.on("create", async ({ payload }, { waitFor }) => {
+        await waitFor((payload as { name?: string }).name!);
       });
       await using bot = await startTestBot(app);
       const senderOf = (id?: number) => id ? { id, login: "someone", type: "User" } : undefined;
@@ -196,5 +208,28 @@ testQuestions(
     await bot.advance(1_000);
     assertEquals(answers.length, 1);
     await assertRejects(() => store.answer(name, () => {}, { by: 4711 }), TypeError, "JSON");
+  },
+);
+
+testQuestions(
+  "nobody answers past the check of the senders, by waking the name that the event waits for",
+  { by: [4711] },
+  async ({ bot, names, answers, press }) => {
+    const { event } = await ask(bot);
+    const waitsFor = `ask/${names[0]}`;
+    assertEquals(event?.waitingFor?.name, waitsFor);
+    const forged = { value: "yes", by: 4711 };
+    const message = `Cannot wake "${waitsFor}": names that begin with ask/ are those of questions`;
+    await assertRejects(() => bot.store.wake(waitsFor, forged), TypeError, message);
+    const waking = bot.store.transact((_db, { wake }) => wake(waitsFor, forged));
+    await assertRejects(() => waking, TypeError, message);
+    for (const [type, doing] of [["fork", "wake"], ["create", "wait for"]] as const) {
+      const delivery = forgeDelivery(type, { name: waitsFor });
+      const { event: other } = await bot.deliver(delivery, { expectFailure: true });
+      assertStringIncludes(other!.attempts.at(-1)!.error!, `Cannot ${doing} "${waitsFor}"`);
+    }
+    assertEquals(answers, []);
+    assertEquals(await press(names[0]), { outcome: "taken" });
+    assertEquals(answers.length, 1);
   },
 );
