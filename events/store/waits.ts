@@ -89,6 +89,20 @@ export class WaitRefusedError extends Error {
 }
 
 /**
+ * Refuses to let an event wait that is handled together with others: these would have to wait with it.
+ *
+ * @param record The record of the event.
+ * @throws {WaitRefusedError} If it is.
+ */
+export function checkIsAlone({ batch }: Pick<EventRecord, "batch">): void {
+  if (!batch || batch.events < 2) return;
+  throw new WaitRefusedError(
+    "Cannot wait: the event is handled together with others. " +
+      "Emit an event, and ask or wait in the handler of that one",
+  );
+}
+
+/**
  * Checks what is to be waited for.
  *
  * @param name The name.

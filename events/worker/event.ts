@@ -132,6 +132,7 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> extends StepCo
    * was sent: by default it is sent again.
    * @returns The answer, and who has given it, or that the time has passed.
    * @throws {ParkedError} If there is no answer yet. Let it pass.
+   * @throws {WaitRefusedError} If this event is handled together with others: nothing is sent.
    * @throws {TypeError} If an argument is something else, or the handler has ended.
    * @throws {RangeError} If the time is out of range.
    */

@@ -515,6 +515,8 @@ export class HandlerRun {
     const { by, timeoutMs = DEFAULT_TIMEOUT_MS, unknown = "repeat" } = options;
     const { record } = this.#lease;
     const own = ownName(record, `ask/${this.#prefix}${name}`);
+    // Nobody is asked whose answer could not be waited for.
+    await this.#progress.checkCanWait(waitNameOf(own));
     const now = Date.now();
     const question = { eventId: record.id, run: record.keyRun, by, until: now + timeoutMs };
     // Before it is sent: the answer may come at once.

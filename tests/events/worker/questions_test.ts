@@ -233,3 +233,20 @@ testQuestions(
     assertEquals(answers.length, 1);
   },
 );
+
+testWith([], "a batch asks nobody, and dies with what to do instead", async () => {
+  let sent = 0;
+  const app = defineApp({
+    name: "bot",
+    platform: github({ groupBy: () => ({ key: "together", quietMs: 1_000 }) }),
+    store: kv(),
+  });
+  app.on("push", async (_event, { ask }) => void await ask("approval", () => void sent++));
+  await using bot = await startTestBot(app);
+  const { event } = await bot.deliver(forgeDelivery("push", {}));
+  await bot.deliver(forgeDelivery("push", {}));
+  await bot.advance(1_000, { expectFailure: true });
+  const { state, attempts } = (await bot.store.get(event!.id))!;
+  assertEquals([sent, state, attempts.length], [0, "dead", 1]);
+  assertStringIncludes(attempts[0]!.error!, "Emit an event, and ask");
+});
