@@ -5,8 +5,10 @@ import {
   assertMatch,
   assertRejects,
   assertStringIncludes,
+  assertThrows,
 } from "@std/assert";
 import type { AnswerResult, AskOptions } from "../../../events/mod.ts";
+import { checkQuestion } from "../../../events/worker/questions.ts";
 import { ownName } from "../../../events/store/waits.ts";
 import { defineApp, github, kv, sqlite } from "../../../mod.ts";
 import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.ts";
@@ -257,3 +259,19 @@ Deno.test("names of questions are letters and digits, so that none looks like an
   for (const name of names) assertMatch(name, /^[0-9A-Za-z]{22}$/);
   assertEquals(new Set(names).size, names.length);
 });
+
+for (
+  const [by, flaw] of [
+    [[], "got none: nobody could answer. Leave it out for anybody"],
+    [[4711, NaN], "which are whole numbers: the one at 1 is NaN"],
+    [["4711"], 'which are whole numbers: the one at 0 is "4711"'],
+    [Array.from({ length: 1_001 }, (_, i) => i), "got 1001"],
+    [4711, "got 4711"],
+  ] as const
+) {
+  Deno.test(`a question to senders of whom it is said that ${flaw} is refused`, () => {
+    const message = `Cannot ask "a": 'by' must be a list of 1 to 1000 ids of senders, ${flaw}`;
+    const error = assertThrows(() => checkQuestion("a", () => {}, { by }), TypeError);
+    assertEquals(error.message, message);
+  });
+}
