@@ -261,6 +261,7 @@ const COMMANDS = {
       "The value is JSON, so a text needs quotes. Without one the handler gets no value.",
       "events list --state parked shows the names that events wait for. If no event waits, the value is " +
       "kept for 7 days. If an earlier one is there that no event has taken yet, the exit code is 1.",
+      "A name that begins with ask/ is a question: see events answer.",
     ],
     words: "NAME [JSON]",
     check: checkWake,

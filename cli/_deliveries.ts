@@ -1,3 +1,4 @@
+import { met } from "../core/check_options.ts";
 import {
   forgeDelivery,
   type ForgeSender,
@@ -103,7 +104,11 @@ function withSpace(body: string | Uint8Array): string | Uint8Array<ArrayBuffer> 
 
 /** Finds the payload to send: the bytes of a file, a published example, or a made-up update. */
 export async function payloadOf(options: SendOptions): Promise<object> {
-  if (options.file !== undefined) return await readFile(options.file);
+  if (options.file !== undefined) {
+    const bytes = await readFile(options.file);
+    checkFile(options, bytes);
+    return bytes;
+  }
   const { platform, type } = options;
   if (platform === "messenger") return updateOf(options);
   if (platform === "slack") return madeUp(SLACK_EXAMPLES, type.split(".", 1)[0]!);
@@ -114,7 +119,27 @@ export async function payloadOf(options: SendOptions): Promise<object> {
   return exampleOf(await loadExamples(), type);
 }
 
-async function readFile(path: string): Promise<Uint8Array> {
+/** Refuses what contradicts a file: it is sent byte for byte, and has what a forge has in headers. */
+function checkFile({ platform, type, id }: SendOptions, body: Uint8Array<ArrayBuffer>): void {
+  if (platform === "forge") return;
+  if (id !== undefined) {
+    throw new UsageError("--id: the file has the id, and is sent byte for byte. Change it there");
+  }
+  const found = platform === "stripe" ? typeIn(body) : undefined;
+  if (found === undefined || found === type) return;
+  throw new UsageError(`The file has an event of the type ${met(found)}, not ${met(type)}`);
+}
+
+/** Reads the type of an event of Stripe; undefined if it has none, as a document that is to be refused. */
+function typeIn(body: Uint8Array<ArrayBuffer>): unknown {
+  try {
+    return fieldsOf(body).type;
+  } catch {
+    return undefined;
+  }
+}
+
+async function readFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
   try {
     return await Deno.readFile(path);
   } catch (error) {

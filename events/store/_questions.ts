@@ -58,7 +58,7 @@ export async function answerQuestion(core: StoreCore, given: Given): Promise<Ans
       await readToWake(core, wake.name),
       wake,
     );
-    // Somebody has woken the name itself.
+    // An answer from another store has woken it.
     if (outcome === "late") return { outcome };
     const now = engine.now();
     const after = { ...question!, answer: { by, at: now, eventId } };
@@ -70,7 +70,7 @@ export async function answerQuestion(core: StoreCore, given: Given): Promise<Ans
 
 /** Checks for what can be the name of a question, see `ownName`. */
 function isName(name: unknown): name is string {
-  return typeof name === "string" && /^[\w-]{22}$/.test(name);
+  return typeof name === "string" && /^[0-9A-Za-z]{22}$/.test(name);
 }
 
 /** Checks whether the run of a question's event is open, and has had neither an answer nor the end of its time. */

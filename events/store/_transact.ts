@@ -5,8 +5,9 @@ import { type Name, readToWake, wakeAll } from "./_waits.ts";
 import { emissionOf, Emissions, type EmitOptions, type OwnEvents } from "./emission.ts";
 import type { Change, Stored } from "./engine.ts";
 import type { EventStore, TransactionActions } from "./event_store.ts";
+import { givenWakeOf } from "./questions.ts";
 import type { StoreCore } from "./store_core.ts";
-import { type Wake, wakeOf, withWake } from "./waits.ts";
+import { type Wake, withWake } from "./waits.ts";
 
 /** The number of calls of a function that may each wake a name which none before has woken. */
 const MAX_CALLS = 5;
@@ -142,7 +143,7 @@ class Call {
 
   readonly #wake = (name: string, value?: unknown): void => {
     this.#checkRunning("wake an event");
-    this.#wakes = withWake(this.#wakes, wakeOf(name, value), this.#core.engine.limits.room);
+    this.#wakes = withWake(this.#wakes, givenWakeOf(name, value), this.#core.engine.limits.room);
   };
 
   #checkRunning(doing: string): void {

@@ -38,7 +38,13 @@ import {
   whoOf,
 } from "./settlement.ts";
 import type { StoreCore } from "./store_core.ts";
-import { type UntakenAnswer, type Wait, WaitRefusedError, type Wake } from "./waits.ts";
+import {
+  checkIsAlone,
+  type UntakenAnswer,
+  type Wait,
+  WaitRefusedError,
+  type Wake,
+} from "./waits.ts";
 
 /** The kind of the cells of names. */
 const WAITER = "waiter";
@@ -402,12 +408,6 @@ function keyOf(name: string): CellKey {
 }
 
 const UNREADABLE = "another version wrote the entry of the name, or it is damaged";
-
-/** Refuses to let an event wait that is handled together with others: these would have to wait with it. */
-function checkIsAlone({ batch }: EventRecord): void {
-  if (!batch || batch.events < 2) return;
-  throw new WaitRefusedError("Cannot wait: the event is handled together with others");
-}
 
 function taking({ name, version }: Name): CellChange {
   return { key: keyOf(name), version, after: null };

@@ -381,7 +381,8 @@ export interface EventOperations {
    * @param options `by` is who does it, for people. With `eventId` only that event is woken: if it does not wait for
    * the name, the value is dropped.
    * @returns The result.
-   * @throws {TypeError} If the name is something else, or the value cannot be written as JSON.
+   * @throws {TypeError} If the name is something else or that of a question (`ask/...`), which is answered with
+   * {@linkcode EventOperations.answer}, or the value cannot be written as JSON.
    * @throws {RangeError} If the value is too large.
    */
   wake(

@@ -35,8 +35,8 @@ import {
   type StoreCore,
   type StoreListener,
 } from "./store_core.ts";
+import { givenWakeOf } from "./questions.ts";
 import { listStates, readState } from "./stored_state.ts";
-import { wakeOf } from "./waits.ts";
 
 /** Options of {@linkcode createEventStore}: the ones that every store has, whatever its engine. */
 type StoreOptions = Pick<EventStoreOptions, "retentionMs" | "keepPayloads" | "log">;
@@ -103,7 +103,7 @@ function storeOf(core: StoreCore): EventStore {
     ...eventOperations(core, kept, replay),
     answers: (options) => answers(core, options),
     wake: async (name, value, { by, eventId } = {}) =>
-      await wake(core, { ...wakeOf(name, value), by }, eventId),
+      await wake(core, { ...givenWakeOf(name, value), by }, eventId),
     answer: async (name, value, options) => await answerQuestion(core, { name, value, ...options }),
     states: (options) => listStates(core, options),
     limits: (options) => listLimits(core, options),

@@ -1,7 +1,8 @@
+import { met } from "../../core/check_options.ts";
 import { isInteger, isText, isTime, listOf, orNone, shape } from "../../core/shape.ts";
 import type { CellChange, CellKey } from "./engine.ts";
 import type { EventRecord } from "./event_record.ts";
-import { ownName } from "./waits.ts";
+import { ownName, type Wake, wakeOf } from "./waits.ts";
 
 /** Beginning of the keys of the cells. */
 export const QUESTIONS: CellKey = ["question"];
@@ -88,6 +89,36 @@ export function waitNameOf(name: string): string {
 /** Takes the name of a question out of the name that an event waits for; undefined if that is none. */
 export function questionNameOf(waitName: string | undefined): string | undefined {
   return waitName?.startsWith(ASK) ? waitName.slice(ASK.length) : undefined;
+}
+
+/**
+ * Refuses the name that a question is waited for by: who answers it is checked.
+ *
+ * @param doing The action, for the message.
+ * @param name The name.
+ * @throws {TypeError} If it is one.
+ */
+export function checkNoQuestion(doing: string, name: unknown): void {
+  const question = typeof name === "string" ? questionNameOf(name) : undefined;
+  if (question === undefined) return;
+  throw new TypeError(
+    `Cannot ${doing} ${met(name)}: names that begin with ${ASK} are those of questions. ` +
+      "Use ask to ask one, and answer (events answer) with the name behind it to answer it",
+  );
+}
+
+/**
+ * Checks what a handler, a route or a person wakes, and writes its value as JSON, see {@linkcode wakeOf}.
+ *
+ * @param name The name.
+ * @param value The value.
+ * @returns The name and the value.
+ * @throws {TypeError} If the name is that of a question or something else, or the value cannot be written as JSON.
+ * @throws {RangeError} If the value is too large.
+ */
+export function givenWakeOf(name: string, value: unknown): Wake {
+  checkNoQuestion("wake", name);
+  return wakeOf(name, value);
 }
 
 /**

@@ -89,6 +89,20 @@ export class WaitRefusedError extends Error {
 }
 
 /**
+ * Refuses to let an event wait that is handled together with others: these would have to wait with it.
+ *
+ * @param record The record of the event.
+ * @throws {WaitRefusedError} If it is.
+ */
+export function checkIsAlone({ batch }: Pick<EventRecord, "batch">): void {
+  if (!batch || batch.events < 2) return;
+  throw new WaitRefusedError(
+    "Cannot wait: the event is handled together with others. " +
+      "Emit an event, and ask or wait in the handler of that one",
+  );
+}
+
+/**
  * Checks what is to be waited for.
  *
  * @param name The name.
@@ -184,8 +198,8 @@ export function checkName(
 }
 
 /**
- * Makes the name of a wait that no other event has, and no later run of this one that begins anew. It has 22 letters,
- * digits, `-` and `_`, so it fits the data of a button: Telegram takes 64 bytes.
+ * Makes the name of a wait that no other event has, and no later run of this one that begins anew. It has 22 letters
+ * and digits, so it fits the data of a button, of which Telegram takes 64 bytes, and is a plain word in a terminal.
  *
  * @param record The record of the event.
  * @param purpose What the event waits for, with the name of its handler.
@@ -195,5 +209,6 @@ export function ownName(
   purpose: string,
 ): string {
   const hash = createHash("sha256").update(JSON.stringify([id, keyRun ?? 0, purpose]));
-  return hash.digest("base64url").slice(0, 22);
+  // 43 characters, of which one or two are others.
+  return hash.digest("base64url").replaceAll(/[-_]/g, "").slice(0, 22);
 }

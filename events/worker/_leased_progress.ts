@@ -12,7 +12,7 @@ import {
   WaitRefusedError,
 } from "../store/mod.ts";
 import { cancelledProgress, stepOf } from "../store/settlement.ts";
-import type { Wait } from "../store/waits.ts";
+import { checkIsAlone, type Wait } from "../store/waits.ts";
 import { type HeldLease, NoAnswerError } from "./_held_lease.ts";
 import { ParkedError, type WaitResult } from "./event.ts";
 
@@ -68,6 +68,15 @@ export class LeasedProgress {
   /** Returns the result of a wait; throws if there is none yet. */
   resultOf<TValue>(wait: Wait): Promise<WaitResult<TValue>> {
     return this.#inTurn(() => this.#resultOf<TValue>(wait));
+  }
+
+  /** Refuses a wait that has no result yet, and for which the event cannot be parked. */
+  checkCanWait(name: string): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#resolve();
+      const { lease } = this.#lease;
+      if (!wokenBy(lease, name)) checkIsAlone(lease.record);
+    });
   }
 
   /** Notes a part. If this fails, it was not stored, or it is not known whether it was. */

@@ -132,6 +132,7 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> extends StepCo
    * was sent: by default it is sent again.
    * @returns The answer, and who has given it, or that the time has passed.
    * @throws {ParkedError} If there is no answer yet. Let it pass.
+   * @throws {WaitRefusedError} If this event is handled together with others: nothing is sent.
    * @throws {TypeError} If an argument is something else, or the handler has ended.
    * @throws {RangeError} If the time is out of range.
    */
@@ -185,7 +186,8 @@ export interface HandlerContext<TTx = unknown, TReader = unknown> extends StepCo
    * @throws {ParkedError} If the result is not there yet. Let it pass.
    * @throws {WaitRefusedError} If another event waits for the name, another handler of this event waits for
    * another one, or this event is handled together with others.
-   * @throws {TypeError} If the name or the options are something else, or the handler has ended.
+   * @throws {TypeError} If the name or the options are something else, the name is that of a question (`ask/...`),
+   * or the handler has ended.
    * @throws {RangeError} If the time is out of range, or the results of the event's waits would take more than
    * 18,432 bytes.
    * @throws {Error} If the event was cancelled or lost to another worker.

@@ -14,14 +14,20 @@ import type {
 } from "../store/mod.ts";
 import { StateConflictError } from "../store/mod.ts";
 import { MAX_PUT_OFF_MS } from "../store/settlement.ts";
-import { type Answered, type AnswerResult, questionCell, waitNameOf } from "../store/questions.ts";
+import {
+  type Answered,
+  type AnswerResult,
+  checkNoQuestion,
+  givenWakeOf,
+  questionCell,
+  waitNameOf,
+} from "../store/questions.ts";
 import {
   DEFAULT_TIMEOUT_MS,
   ownName,
   type Wait,
   waitOf,
   type Wake,
-  wakeOf,
   withWake,
 } from "../store/waits.ts";
 import type { TokenRule } from "../store/token_bucket.ts";
@@ -191,7 +197,7 @@ export class HandlerRun {
       [RUN]: this,
       // Not the same promise: an error that nobody awaits is one that nothing catches.
       step: async (name, fn, options) => await this.#tracked(this.#step(name, fn, options)),
-      waitFor: (name, options) => this.#tracked(this.#waitFor(name, options)),
+      waitFor: (name, options) => this.#tracked(this.#waitForName(name, options)),
       ask: async (name, send, options) => await this.#tracked(this.#ask(name, send, options)),
       answer: async (name, value) => await this.#tracked(this.#answer(name, value)),
       sleep: async (name, ms) => void await this.#tracked(this.#sleep(name, ms)),
@@ -227,7 +233,7 @@ export class HandlerRun {
       },
       wake: (name, value) => {
         this.#checkAdding("wake an event");
-        this.#wakes = withWake(this.#wakes, wakeOf(name, value), this.#room);
+        this.#wakes = withWake(this.#wakes, givenWakeOf(name, value), this.#room);
       },
       state: (key, options) => this.#ownStates.open(key, options),
       take: this.#takes,
@@ -509,6 +515,8 @@ export class HandlerRun {
     const { by, timeoutMs = DEFAULT_TIMEOUT_MS, unknown = "repeat" } = options;
     const { record } = this.#lease;
     const own = ownName(record, `ask/${this.#prefix}${name}`);
+    // Nobody is asked whose answer could not be waited for.
+    await this.#progress.checkCanWait(waitNameOf(own));
     const now = Date.now();
     const question = { eventId: record.id, run: record.keyRun, by, until: now + timeoutMs };
     // Before it is sent: the answer may come at once.
@@ -572,6 +580,11 @@ export class HandlerRun {
     checkSleep(name, ms);
     const own = ownName(this.#lease.record, `sleep/${this.#prefix}${name}`);
     await this.#waitFor(`sleep/${own}`, { timeoutMs: ms });
+  }
+
+  async #waitForName<TValue>(name: string, options?: WaitOptions): Promise<WaitResult<TValue>> {
+    checkNoQuestion("wait for", name);
+    return await this.#waitFor(name, options);
   }
 
   async #waitFor<TValue>(

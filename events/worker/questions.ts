@@ -18,7 +18,7 @@ const MAX_SENDERS = 1_000;
  */
 export interface AskOptions extends StepOptions {
   /**
-   * The ids of the senders who may answer. Events of several senders that are handled together count as nobody's.
+   * The ids of the senders who may answer, 1 to 1,000. Events of several senders that are handled together count as nobody's.
    *
    * @default {undefined} Everybody who gets the name.
    */
@@ -78,13 +78,17 @@ export type Ask<TTx = unknown> = <TValue = unknown, TSent = unknown>(
 ) => Promise<Answer<TValue, TSent>>;
 
 const checkSenders: OptionCheck = (doing, name, value) => {
-  const isList = Array.isArray(value) && value.length <= MAX_SENDERS &&
-    value.every(Number.isSafeInteger);
-  if (isList) return;
+  const must = `Cannot ${doing}: '${name}' must be a list of 1 to ${MAX_SENDERS} ids of senders`;
+  if (!Array.isArray(value)) throw new TypeError(`${must}, got ${met(value)}`);
+  const { length } = value;
+  if (length === 0) {
+    throw new TypeError(`${must}, got none: nobody could answer. Leave it out for anybody`);
+  }
+  if (length > MAX_SENDERS) throw new TypeError(`${must}, got ${length}`);
+  const wrong = value.findIndex((id) => !Number.isSafeInteger(id));
+  if (wrong < 0) return;
   throw new TypeError(
-    `Cannot ${doing}: '${name}' must be a list of up to ${MAX_SENDERS} ids of senders, got ${
-      met(value)
-    }`,
+    `${must}, which are whole numbers: the one at ${wrong} is ${met(value[wrong])}`,
   );
 };
 

@@ -67,7 +67,7 @@ export interface StepContext<TTx = unknown> {
    *
    * @param name The name, a text of 1 to 256 characters.
    * @param value A value that can be written as JSON, of up to 8,192 bytes in UTF-8.
-   * @throws {TypeError} If the name is another value, the value cannot be written as JSON, or the handler has
+   * @throws {TypeError} If the name is another value or that of a question, the value cannot be written as JSON, or the handler has
    * ended.
    * @throws {RangeError} If the value is too large, or the handler wakes more than three names.
    */

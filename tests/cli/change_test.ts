@@ -1,4 +1,4 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type EventStore, openEventStore } from "../../events/mod.ts";
 import { claimOne, delivery } from "../events/store/_events.ts";
 import { trimPayloads } from "../events/store/_tidying.ts";
@@ -260,6 +260,13 @@ testCli("events wake gives the event that waits for a name its value", async ({ 
     [1, '{"outcome":"late"}'],
   ]);
   assertEquals((await claimOne(store)).record.woken?.[0]?.value, '{"yes":true}');
+});
+
+testCli("events wake answers no question, and says what does", async ({ cli, store }) => {
+  const { code, out, err } = await cli("wake", `ask/${"q".repeat(22)}`, '"yes"');
+  assertEquals([code, out], [1, []]);
+  assertStringIncludes(err.join("\n"), "events answer");
+  assertEquals(await Array.fromAsync(store.answers()), []);
 });
 
 testCli("events cancel ends the wait of a parked event", async ({ cli, store }) => {

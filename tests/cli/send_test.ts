@@ -287,6 +287,25 @@ for (
   });
 }
 
+testSend("stripe", "send stripe --file refuses what the file contradicts", async (send, app) => {
+  await withFolder(async (folder) => {
+    const file = ["--file", `${folder}/event.json`];
+    await Deno.writeTextFile(file[1]!, '{"id":"evt_1","object":"event","type":"invoice.paid"}');
+    const other = await send("invoice.voided", ...file);
+    assertEquals([other.code, other.err], [
+      2,
+      ['The file has an event of the type "invoice.paid", not "invoice.voided"'],
+    ]);
+    const numbered = await send("invoice.paid", "--id", "evt_2", ...file);
+    assertEquals(numbered.code, 2);
+    assertStringIncludes(numbered.err[0]!, "--id: the file has the id");
+    assertEquals((await send("invoice.paid", ...file)).code, 0);
+    assertEquals((await app.store.get("stripe:evt_1"))?.type, "invoice.paid");
+    await Deno.writeTextFile(file[1]!, "no JSON");
+    assertEquals((await send("invoice.paid", ...file)).out[0]!.slice(0, 3), "400");
+  });
+});
+
 const MISTAKES: readonly (readonly [string[], string])[] = [
   [[], "Name the platform"],
   [["gitbucket", "push"], "send signs only for forge, github, "],
@@ -317,6 +336,8 @@ const MISTAKES: readonly (readonly [string[], string])[] = [
   [["forge", "push", "--repeat", "0"], "--repeat must be a number"],
   [["forge", "push", "--url", "ftp://x"], "--url (or PORT) must be the app's address"],
   [["forge", "push", "--url", "http://ada:luck@x"], "address, without user and password, such as"],
+  [["slack", "message", "--file", "deno.json", "--id", "a"], "--id: the file has the id"],
+  [["messenger", "message", "--file", "deno.json", "--id", "1"], "--id: the file has the id"],
   [["forge", "push", "--file", "/no/such/file"], "The file cannot be read"],
   [["forge", "push", "--secret-file", "/no/such/file"], "--secret-file cannot be read: NotFound"],
   [["forge", "push", "--unknown"], "--unknown"],

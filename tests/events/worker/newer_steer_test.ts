@@ -162,6 +162,42 @@ testSimulated("events cannot wait once newer ones are taken", async (sut) => {
   assert(attempts.at(-1)!.error!.includes("handled together with others"));
 });
 
+testSimulated("nobody is asked once newer events are taken, and it is said how", async (sut) => {
+  const { store } = sut;
+  let sent = 0;
+  const handler: EventHandler = async (_event, { takeNewer, ask }) => {
+    await store.accept(steered("b"));
+    await takeNewer();
+    await ask("approval", () => void sent++);
+  };
+  await store.accept(steered("a"));
+  await withWorker(sut, handler, {}, () => reach(store, "b", "dead"));
+  const { attempts, steps } = (await store.get("a"))!;
+  assertEquals([sent, attempts.length, steps], [0, 1, undefined]);
+  const { error } = attempts[0]!;
+  assert(error!.includes("Emit an event, and ask or wait in the handler of that one"), error);
+});
+
+testSimulated("an answer is still known once newer events are taken", async (sut) => {
+  const { store } = sut;
+  const values: unknown[] = [];
+  let name: string | undefined;
+  const handler: EventHandler = async (_event, { takeNewer, ask }) => {
+    const { value } = await ask("approval", (own) => void (name = own));
+    if (values.push(value) > 1) return;
+    await store.accept(steered("b"));
+    await takeNewer();
+    throw new Error("not yet");
+  };
+  await store.accept(steered("a"));
+  await withWorker(sut, handler, { retry: { minDelayMs: 10 } }, async () => {
+    await reach(store, "a", "parked");
+    await store.answer(name, "yes");
+    await reach(store, "b", "done");
+  });
+  assertEquals(values, ["yes", "yes"]);
+});
+
 testSimulated("an event that was woken takes newer ones, too", async (sut) => {
   const { store } = sut;
   const taken: string[][] = [];

@@ -1,6 +1,15 @@
 /** Questions that a handler asks, and the answers of others. */
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import type { AnswerResult, AskOptions } from "../../../events/mod.ts";
+import { checkQuestion } from "../../../events/worker/questions.ts";
+import { ownName } from "../../../events/store/waits.ts";
 import { defineApp, github, kv, sqlite } from "../../../mod.ts";
 import { forgeDelivery, startTestBot, type TestBot } from "../../../testing/mod.ts";
 import { testWith } from "../../_permissions.ts";
@@ -61,6 +70,12 @@ function testQuestions(
           results.push(await answer((payload as { name?: string }).name, "yes"));
         }
       });
+      app.on("fork", ({ payload }, { wake }) => {
+        wake((payload as { name?: string }).name!, { value: "yes", by: 4711 });
+      });
+      app.on("create", async ({ payload }, { waitFor }) => {
+        await waitFor((payload as { name?: string }).name!);
+      });
       await using bot = await startTestBot(app);
       const senderOf = (id?: number) => id ? { id, login: "someone", type: "User" } : undefined;
       const press = async (name: unknown, by = 4711) => {
@@ -88,7 +103,7 @@ testQuestions(
   async ({ bot, names, answers, press }) => {
     await ask(bot);
     const [name] = names;
-    assertMatch(name!, /^[\w-]{22}$/);
+    assertMatch(name!, /^[0-9A-Za-z]{22}$/);
     assertEquals(await press(name, 1), { outcome: "refused" });
     for (const foreign of [undefined, "", "approval", "x".repeat(22), "x".repeat(5_000)]) {
       assertEquals(await press(foreign), { outcome: "unknown" });
@@ -198,3 +213,65 @@ testQuestions(
     await assertRejects(() => store.answer(name, () => {}, { by: 4711 }), TypeError, "JSON");
   },
 );
+
+testQuestions(
+  "nobody answers past the check of the senders, by waking the name that the event waits for",
+  { by: [4711] },
+  async ({ bot, names, answers, press }) => {
+    const { event } = await ask(bot);
+    const waitsFor = `ask/${names[0]}`;
+    assertEquals(event?.waitingFor?.name, waitsFor);
+    const forged = { value: "yes", by: 4711 };
+    const message = `Cannot wake "${waitsFor}": names that begin with ask/ are those of questions`;
+    await assertRejects(() => bot.store.wake(waitsFor, forged), TypeError, message);
+    const waking = bot.store.transact((_db, { wake }) => wake(waitsFor, forged));
+    await assertRejects(() => waking, TypeError, message);
+    for (const [type, doing] of [["fork", "wake"], ["create", "wait for"]] as const) {
+      const delivery = forgeDelivery(type, { name: waitsFor });
+      const { event: other } = await bot.deliver(delivery, { expectFailure: true });
+      assertStringIncludes(other!.attempts.at(-1)!.error!, `Cannot ${doing} "${waitsFor}"`);
+    }
+    assertEquals(answers, []);
+    assertEquals(await press(names[0]), { outcome: "taken" });
+    assertEquals(answers.length, 1);
+  },
+);
+
+testWith([], "a batch asks nobody, and dies with what to do instead", async () => {
+  let sent = 0;
+  const app = defineApp({
+    name: "bot",
+    platform: github({ groupBy: () => ({ key: "together", quietMs: 1_000 }) }),
+    store: kv(),
+  });
+  app.on("push", async (_event, { ask }) => void await ask("approval", () => void sent++));
+  await using bot = await startTestBot(app);
+  const { event } = await bot.deliver(forgeDelivery("push", {}));
+  await bot.deliver(forgeDelivery("push", {}));
+  await bot.advance(1_000, { expectFailure: true });
+  const { state, attempts } = (await bot.store.get(event!.id))!;
+  assertEquals([sent, state, attempts.length], [0, "dead", 1]);
+  assertStringIncludes(attempts[0]!.error!, "Emit an event, and ask");
+});
+
+Deno.test("names of questions are letters and digits, so that none looks like an option", () => {
+  const names = Array.from({ length: 500 }, (_, i) => ownName({ id: `forge:${i}` }, "ask/a"));
+  for (const name of names) assertMatch(name, /^[0-9A-Za-z]{22}$/);
+  assertEquals(new Set(names).size, names.length);
+});
+
+for (
+  const [by, flaw] of [
+    [[], "got none: nobody could answer. Leave it out for anybody"],
+    [[4711, NaN], "which are whole numbers: the one at 1 is NaN"],
+    [["4711"], 'which are whole numbers: the one at 0 is "4711"'],
+    [Array.from({ length: 1_001 }, (_, i) => i), "got 1001"],
+    [4711, "got 4711"],
+  ] as const
+) {
+  Deno.test(`a question to senders of whom it is said that ${flaw} is refused`, () => {
+    const message = `Cannot ask "a": 'by' must be a list of 1 to 1000 ids of senders, ${flaw}`;
+    const error = assertThrows(() => checkQuestion("a", () => {}, { by }), TypeError);
+    assertEquals(error.message, message);
+  });
+}
