@@ -50,6 +50,9 @@ const [LONG_MS, MAX_AGE_MS, AGE_PER_MS] = [50, 5_000, 50] as const;
 /** Most searches that take seconds at the same time, and most files for which is read: the app has the rest of the database. */
 const MAX_READING = 2;
 
+/** Most searches that wait for their turn: those behind them would wait longer than for the store. */
+const MAX_WAITING = 20;
+
 /** Most lists of problems that are kept for other readers. */
 const MAX_LISTS = 10;
 
@@ -71,7 +74,7 @@ export class ConsoleData {
   readonly actCounts: ActCounts;
   /** Turns of reading for files. */
   readonly exports: Turns = new Turns(MAX_READING);
-  readonly #searches = new Turns(MAX_READING);
+  readonly #searches = new Turns(MAX_READING, MAX_WAITING);
   readonly #store: EventStore;
   readonly #counter: StateCounter;
   /** Problems as they were read last, and until when they are shown, by the monotonic clock. */

@@ -270,6 +270,11 @@ class Reads implements Steps {
     this.#toPassOver = PASSED_OVER * max;
   }
 
+  /** Makes the next step one too many. */
+  stop(): void {
+    this.#left = 0;
+  }
+
   /** Notes a step, with an event or without; false if it is one too many. */
   add(visit: Visit): boolean {
     this.isCut = this.#left <= 0 || this.#toPassOver <= 0 ||
@@ -316,7 +321,7 @@ class EventPage implements EventList {
       throw error;
     });
     // Behind the last event of a full page, one more tells whether there are any.
-    if (done) this.cursor = this.#reads.isCut ? this.#reads.last?.place : undefined;
+    if (done) this.cursor = this.#reads.isCut ? this.#reads.last?.place ?? this.cursor : undefined;
     if (done || this.#left-- <= 0) return await this.return();
     this.cursor = value.place;
     return { done: false, value: value.event };
@@ -324,6 +329,8 @@ class EventPage implements EventList {
 
   async return(): Promise<IteratorReturnResult<undefined>> {
     this.#isEnded = true;
+    // A search that is under way would go on until it finds something.
+    this.#reads.stop();
     await this.#found.return(undefined);
     return END;
   }

@@ -3,6 +3,7 @@ import { FakeTime } from "@std/testing/time";
 import { ActCounts } from "../../console/_act_steps.ts";
 import { ConsoleData } from "../../console/_console_data.ts";
 import { exported } from "../../console/_export.ts";
+import { Refusal } from "../../console/_http.ts";
 import type { Visit } from "../../console/_layout.ts";
 import { Turns } from "../../console/_turns.ts";
 import { until } from "../../dev/harness/until.ts";
@@ -80,6 +81,27 @@ Deno.test("a turn whose work never ends is given on, once", async () => {
   for (const { resolve } of ends) resolve();
   await Promise.all(others);
   assertEquals(begun, [0, 1]);
+});
+
+Deno.test("of many who search at once some are refused, and nothing is read for those who have gone", async () => {
+  using time = new FakeTime();
+  const turns = new Turns(1, 2);
+  const begun: number[] = [];
+  const search = (number: number, ms: number) =>
+    turns.take(async () => {
+      begun.push(number);
+      await new Promise((resolve) => setTimeout(resolve, ms));
+    });
+  const first = search(0, 25_000);
+  const others = [1, 2].map((number) => assertRejects(() => search(number, 1), Refusal));
+  const { status, headers } = await assertRejects(() => search(3, 1), Refusal);
+  assertEquals([status, headers], [503, { "Retry-After": "3" }]);
+  await time.tickAsync(25_000);
+  await Promise.all([first, ...others]);
+  const last = search(4, 1);
+  await time.tickAsync(1);
+  await last;
+  assertEquals(begun, [0, 4]);
 });
 
 Deno.test("each of many counts at once ends, for whoever has begun it", async () => {

@@ -15,8 +15,11 @@ import type { Connections } from "./_connections.ts";
 import { type Lent, type PgSettings, Pool } from "./_pool.ts";
 import { type Index, INDEXES } from "./_schema.ts";
 
-/** Pauses before another look while another process builds, and after a failure, in milliseconds. */
-const [LOOK_MS, AGAIN_MS] = [1_000, 60_000] as const;
+/** Pause before another look while another process builds, in milliseconds. */
+const LOOK_MS = 15_000;
+
+/** Pauses after failures, in milliseconds: that after the first one, which doubles each time, and the longest. */
+const [AGAIN_MS, LONGEST_MS] = [60_000, 3_600_000] as const;
 
 /** Parts that building takes. */
 export interface IndexBuilding {
@@ -32,7 +35,7 @@ export interface IndexBuilding {
 /** Builds the indexes that are missing, and tries again until they are there. It does not reject. */
 export async function buildIndexes(building: IndexBuilding): Promise<void> {
   const { log, signal } = building;
-  while (!signal.aborted) {
+  for (let failures = 0; !signal.aborted;) {
     let pauseMs: number = LOOK_MS;
     try {
       if ((await missingIn(building)).length === 0) return;
@@ -40,7 +43,7 @@ export async function buildIndexes(building: IndexBuilding): Promise<void> {
     } catch (error) {
       if (signal.aborted) return;
       writeLog(log, "warn", "index not built: trying again", { reason: reasonOf(error) });
-      pauseMs = AGAIN_MS;
+      pauseMs = Math.min(LONGEST_MS, AGAIN_MS * 2 ** failures++);
     }
     await sleep(pauseMs, signal).catch(() => {});
   }
@@ -66,8 +69,14 @@ async function build(building: IndexBuilding): Promise<void> {
   };
   signal.addEventListener("abort", cut);
   try {
-    for (let i = 0; i < 2; i++) lent.push(await pool!.take());
-    if (!signal.aborted) await buildBy(building, lent[0]!, lent[1]!);
+    const take = async () => {
+      const taken = await pool!.take();
+      lent.push(taken);
+      signal.throwIfAborted();
+      return taken;
+    };
+    const isFirst = await keepOthersOut(await take(), `edge-base indexes ${building.db.schema}`);
+    if (isFirst) await buildBy(building, await take());
   } finally {
     signal.removeEventListener("abort", cut);
     // The transaction of the first one ends with its connection.
@@ -77,17 +86,16 @@ async function build(building: IndexBuilding): Promise<void> {
 }
 
 /** Builds by one connection, while a transaction of another one keeps other processes from doing so. */
-async function buildBy(building: IndexBuilding, keeping: Lent, using: Lent): Promise<void> {
+async function buildBy(building: IndexBuilding, { client }: Lent): Promise<void> {
   const { db, log } = building;
-  const isFirst = await keepOthersOut(keeping, `edge-base indexes ${db.schema}`);
-  if (!isFirst) return;
-  const run = (sql: string) => using.client.query({ text: db.statement(sql) });
+  const run = (sql: string) => client.query({ text: db.statement(sql) });
   // A process that was killed may have left a build to the server.
   const [going] = await db.all(
     `select from pg_stat_progress_create_index
     where datname = current_database() and relid = to_regclass('@event')`,
   );
   if (going) return;
+  await run(withoutTimeouts(client.processID));
   for (const { name, on } of await missingIn(building)) {
     const start = performance.now();
     await run(`drop index concurrently if exists @${name}`);
@@ -96,6 +104,14 @@ async function buildBy(building: IndexBuilding, keeping: Lent, using: Lent): Pro
     writeLog(log, "info", "index built", { index: name, ms });
   }
 }
+
+/**
+ * Makes the statement that lets those after it take as long as they do, whatever the user's or the database's settings
+ * are. A pooler names a connection by another number than the server: there the settings would stay for other users.
+ */
+const withoutTimeouts = (processId: number) =>
+  `select set_config(name, '0', false) from unnest(array['statement_timeout', 'lock_timeout']) as name
+  where pg_backend_pid() = ${processId}`;
 
 /**
  * Begins a transaction that keeps other processes from building, unless one does. It must have no snapshot while it is

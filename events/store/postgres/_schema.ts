@@ -241,9 +241,11 @@ export function migrationOf(schema: string, user: string, made = 0, layouts = LA
     `grant usage on schema ${name} to ${grantee};`,
     `grant select, insert, update, delete on all tables in schema ${name} to ${grantee};`,
     "commit;",
-    ...later.map(({ name: index, on }) =>
-      `create index concurrently if not exists ${index} ${on};`.replaceAll("@", `${name}.`)
-    ),
+    // One that is there may be invalid, of a build that was broken off.
+    ...later.flatMap(({ name: index, on }) => [
+      `drop index concurrently if exists ${name}.${index};`,
+      `create index concurrently ${index} ${on};`.replaceAll("@", `${name}.`),
+    ]),
     "",
   ].join("\n");
 }

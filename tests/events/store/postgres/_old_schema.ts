@@ -49,9 +49,9 @@ export class OldSchema implements AsyncDisposable {
     );
   }
 
-  /** Opens it as an app of this version does, by another URL if there is one. */
-  async open(url = this.url): Promise<OpenDatabase> {
-    const database = await OpenDatabase.open(addressIn(url).settings, {
+  /** Opens it as an app of this version does, by another URL and with settings of its sessions, if there are any. */
+  async open(url = this.url, options?: string): Promise<OpenDatabase> {
+    const database = await OpenDatabase.open({ ...addressIn(url).settings, options }, {
       ...{ schema: this.schema, handlers: 1, buildsIndexes: true },
       log: (record) => void this.lines.push(record),
     });

@@ -2,6 +2,8 @@
 export interface Proxy extends AsyncDisposable {
   /** URL of the database through it. */
   readonly url: string;
+  /** Number of connections that were opened through it. */
+  readonly opened: number;
   /**
    * Cuts the next connection on which a text is sent: before the server gets it, at once after, or once the server has
    * answered. Nobody gets the answer.
@@ -32,6 +34,7 @@ export function openProxy(database: string): Proxy {
   const open = new Set<Deno.Conn>();
   const silent = new Set<Deno.Conn>();
   let next: Cut | undefined;
+  let opened = 0;
   const take = (chunk: Uint8Array) => {
     const cut = next;
     if (!cut || !new TextDecoder("latin1").decode(chunk).includes(cut.text)) return undefined;
@@ -40,6 +43,7 @@ export function openProxy(database: string): Proxy {
   };
   const serving = (async () => {
     for await (const client of listener) {
+      opened++;
       const server = await Deno.connect({ hostname: "127.0.0.1", port: Number(port) });
       for (const each of [client, server]) open.add(each);
       const end = connect(client, server, take, () => silent.has(client)).finally(() =>
@@ -50,6 +54,9 @@ export function openProxy(database: string): Proxy {
   })();
   return {
     url: Object.assign(new URL(database), { port: String(listener.addr.port) }).href,
+    get opened() {
+      return opened;
+    },
     cut(text, when) {
       next = { text, when, done: Promise.withResolvers() };
       return next.done.promise;
