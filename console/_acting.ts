@@ -33,6 +33,8 @@ export interface DryRun {
   /** Id to do the act with, within an hour: it is done once. Undefined while it is counted, and if nothing would change. */
   readonly act?: string | undefined;
   readonly kind: ActKind;
+  /** Choice that was understood, of an act on many. */
+  readonly query?: ActQuery | undefined;
   /** Consequence that it would have, in words. */
   readonly would: string;
   /** Number of events that it would change: exact, unless there are more. */
@@ -61,7 +63,8 @@ export async function askAct(data: ConsoleData, parameters: URLSearchParams): Pr
   const { askedAt: _, ...known } = counted;
   const isOver = !known.isMore && known.count > 0;
   const act = isOver ? countedActId(kind, query, counted) : undefined;
-  return { dryRun: true, act, kind, would: consequenceOf(kind, query.state, "many"), ...known };
+  const would = consequenceOf(kind, query.state, "many");
+  return { dryRun: true, act, kind, query, would, ...known };
 }
 
 async function askOne(data: ConsoleData, kind: ActKind, id: string): Promise<DryRun> {

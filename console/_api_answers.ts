@@ -8,6 +8,7 @@ import { type LogSink, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import { askAct, doAct } from "./_acting.ts";
 import { READINGS } from "./_api.ts";
+import { checkNames, FORM_NAMES, PAGE_NAMES } from "./_api_names.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { dryRunOf, type PlanDryRun, type Planning } from "./_deeds.ts";
 import { payload } from "./_delivery_page.ts";
@@ -119,6 +120,7 @@ export class Api {
     const { data, hidesPayloads } = this.#parts;
     const { searchParams } = new URL(c.req.url);
     const visit = this.#parts.visitOf(c, session, searchParams);
+    checkNames(searchParams, PAGE_NAMES[name]);
     if (name === "") return jsonResponse(this.#outline(visit));
     if (Object.hasOwn(FILES, name)) return await FILES[name]!(visit);
     const { read, hide, isPrivate } = READINGS[name]!;
@@ -165,6 +167,7 @@ export class Api {
     }
     const visit = this.#parts.visitOf(c, session, await this.#bodies.readJson(c, maxBytes));
     const { parameters, by } = visit;
+    checkNames(parameters, FORM_NAMES[name]);
     const dryRun = word(parameters, "dryRun", ["true", "false"]) === "true";
     if (name === "act" && dryRun) {
       const asked = await askAct(data, parameters);

@@ -193,7 +193,8 @@ Deno.test("a program asks what an act would change, and does it once", async () 
   const { act, ...rest } = asked;
   assertStringIncludes(rest.would, "go on where they failed");
   assertEquals([status, rest], [200, {
-    ...{ dryRun: true, kind: "replay", would: rest.would, count: 3, isMore: false, notKept: 0 },
+    ...{ dryRun: true, kind: "replay", query: { state: "dead", type: "push" } },
+    ...{ would: rest.would, count: 3, isMore: false, notKept: 0 },
     first: ["github:1", "github:2", "github:3"],
   }]);
   assertEquals([(await store.stats()).dead, (await read(board, "acts")).body.acts], [4, []]);
@@ -357,13 +358,53 @@ Deno.test("programs send one JSON object of a bounded size", async () => {
     assertEquals(response.status, 400, body.slice(0, 10));
     assertEquals(Object.keys(await response.json()), ["error"]);
   }
-  const withNull = await call(board, "act", {
-    kind: "cancel",
-    id: "none",
-    state: null,
-    dryRun: true,
-  });
-  assertEquals(withNull.status, 404);
+});
+
+Deno.test("a program that misspells a name, or sends an empty value, is refused and told which", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  for (const id of ["1", "2"]) await storeDead(store, id);
+  const choice = { kind: "purge", state: "dead" };
+  const wrong: object[] = [{ ids: ["github:1"] }, { repository: "acme/r" }, { orderingKey: "x" }];
+  wrong.push({ id: "" }, { id: " " }, { id: null }, { type: "" }, { tpye: "push" });
+  const { act, of } = await counted(board, choice);
+  for (const each of wrong) {
+    for (const step of [{ dryRun: true }, { act, of }]) {
+      const { status, body } = await call(board, "act", { ...choice, ...step, ...each });
+      assertEquals(status, 400, JSON.stringify(each));
+      assertStringIncludes(body.error, Object.keys(each)[0]!);
+    }
+  }
+  assertEquals((await store.stats()).dead, 2);
+  const { id } = await store.accept(delivery("3"));
+  await store.park(await claim(store), { name: "n", timeoutMs: 60_000 });
+  const { since } = (await store.get(id))!.waitingFor!;
+  await store.scheduleNotes.write("digest", NOTE, null);
+  await (await store.state("a")).set(1);
+  const { version } = (await read(board, "state?key=a&intake=")).body;
+  const acts = [
+    ["wake", { id, since, value: "1" }],
+    ["schedule", { schedule: "digest", do: "pause" }],
+    ["forget", { key: "a", intake: "", version }],
+    ["repeat", { id, step: "s" }],
+    ["stop", { id: act }],
+    ["resume", { id: act }],
+  ] as const;
+  for (const [name, fields] of acts) {
+    const { status, body } = await call(board, name, { ...fields, dry_run: true });
+    assertEquals(status, 400, name);
+    assertStringIncludes(body.error, '"dry_run" is unknown here');
+  }
+  assertEquals((await store.get(id))?.state, "parked");
+  assertEquals((await store.state("a")).value, 1);
+  for (const [page, name] of [["deliveries?tpye=x", "tpye"], ["deliveries?type=", "type"]]) {
+    const { status, body } = await read(board, page!);
+    assertEquals(status, 400, page);
+    assertStringIncludes(body.error, name!);
+  }
+  const { status, body } = await read(board, "running?state=dead");
+  assertEquals(status, 400);
+  assertStringIncludes(body.error, "none at all");
 });
 
 Deno.test("a program that the store gives no answer is told so, and it is logged", async () => {

@@ -51,13 +51,19 @@ Deno.test("no answer with a payload, or with what a handler has written, is comp
   const [problem] = (await board.store.inspect.problems()).problems;
   for (const page of pages) {
     const of = page.endsWith("problem") ? problem!.id : id;
-    const parameters = page === "parked" ? "" : `?format=csv&id=${of}`;
+    const parameters = parametersOf(page, of);
     const response = await board.get(`/${page}${parameters}`, headers);
     assertEquals([response.status, response.headers.get("Content-Encoding")], [200, null], page);
     assertEquals(response.headers.get("Cache-Control"), "no-store, no-transform");
     await response.text();
   }
 });
+
+/** Makes the parameters that a page wants, which may have no others. */
+function parametersOf(page: string, id: string): string {
+  if (page.endsWith("export")) return "?format=csv";
+  return /(delivery|payload|problem)$/.test(page) ? `?id=${id}` : "";
+}
 
 Deno.test("the size of a compressed page is not the same each time", async () => {
   await using board = await openBoard();
