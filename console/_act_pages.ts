@@ -302,6 +302,7 @@ function progressPage(act: Act, canAct: boolean): Html {
   const badge = tag(`span.badge${isBad ? ".bad" : ""}${isRunning ? ".live" : ""}`, state);
   const known = facts([
     ["by", shown(act.by)],
+    ["in the name of", act.as !== undefined && String(act.as)],
     ["at", dated(act.at)],
     ["resumed by", resumedBy && shown(resumedBy)],
     [eventId === undefined ? "on" : "event", !query && eventOf(act, 300)],

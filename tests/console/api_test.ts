@@ -452,10 +452,48 @@ Deno.test("a program is told who may answer a question, and answers in the name 
     }
     const { body } = await call(board, "wake", { ...answer, as: 8 });
     assertEquals([body.dryRun, body.kind, body.count], [true, "answer", 1]);
+    for (const as of [undefined, 9, "x"]) {
+      const { status, body } = await call(board, "wake", { ...answer, as, dryRun: false });
+      assertEquals(status, 400);
+      assertStringIncludes(body.error, "one of them: 7, 8");
+    }
+    assertEquals((await read(board, "acts")).body.acts, []);
+    assertEquals(board.logs.filter(({ level }) => level === "error"), []);
     assertEquals((await store.get(id))?.state, "parked");
     const done = { ...answer, as: 8, dryRun: false, act: body.act };
     assertEquals((await call(board, "wake", done)).status, 200);
     await until(async () => (await store.get(id))?.state === "done");
+    assertEquals((await call(board, "wake", done)).status, 200);
+    assertEquals((await call(board, "wake", { ...done, as: 7 })).status, 400);
+    const [kept] = (await read(board, "acts")).body.acts;
+    assertEquals([kept.kind, kept.as, kept.changed], ["answer", 8, 1]);
+  } finally {
+    await worker.stop();
+  }
+});
+
+Deno.test("a question for anybody is answered in nobody's name, and is no wake", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const { id } = await store.accept(delivery("1"));
+  const answers: unknown[] = [];
+  const worker = startWorker(store, async (_, { ask }) => {
+    answers.push(await ask("approval", () => {}));
+  }, { log: () => {} });
+  try {
+    await until(async () => (await store.get(id))?.state === "parked");
+    const { since } = (await store.get(id))!.waitingFor!;
+    for (const dryRun of [true, false]) {
+      const fields = { id, kind: "wake", since, value: "true", as: 12_345, dryRun };
+      const { status, body } = await call(board, "wake", fields);
+      assertEquals([status, body.count], dryRun ? [200, 0] : [400, undefined]);
+      assertStringIncludes(body.why ?? body.error, "leave 'as' out");
+    }
+    assertEquals((await store.get(id))?.state, "parked");
+    assertEquals((await call(board, "wake", { id, since, value: "true" })).status, 200);
+    await until(() => Promise.resolve(answers.length > 0));
+    assertEquals(answers, [{ value: true, by: undefined, sent: undefined, timedOut: false }]);
+    assertEquals((await read(board, "acts")).body.acts[0].kind, "answer");
   } finally {
     await worker.stop();
   }
