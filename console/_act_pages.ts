@@ -120,14 +120,14 @@ function planTurn(kind: "stop" | "resume", act: Act, change: () => Promise<void>
 export async function progress({ data, parameters, context }: Visit): Promise<Page> {
   const act = await readAct(data, parameters);
   const body = progressPage(act, isOperator(context));
-  return { title: "Act", at: "acts", body, isLive: act.state === "running" };
+  return { title: "Act", at: "acts", body, isLive: act.state === "running", isPrivate: true };
 }
 
 /** Answers with a page of acts: of the latest, or of those behind a cursor. */
 export async function acts({ data, parameters }: Visit): Promise<Page> {
   const cursor = text(parameters, "cursor");
   const body = actsPage(await readActs(data, parameters), cursor);
-  return { title: "Acts", at: "acts", body, isLive: cursor === undefined };
+  return { title: "Acts", at: "acts", body, isLive: cursor === undefined, isPrivate: true };
 }
 
 /** Answers with the events that an act has changed, and how they stand now. */

@@ -23,7 +23,7 @@ const POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 export const STORE_TIMEOUT_MS = 20_000;
 
 /**
- * Value of `Cache-Control` of an answer that has a payload, or what handlers have written. It is not compressed: the
+ * Value of `Cache-Control` of an answer that has what senders or handlers have written. It is not compressed: the
  * size of what is compressed tells of a secret beside a text that its reader has chosen.
  */
 export const PRIVATE = "no-store, no-transform";
