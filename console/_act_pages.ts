@@ -252,9 +252,7 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
     return live("end", tag("h1", title), empty);
   }
   const consequence = consequenceOf(kind, query.state, "many");
-  const others = kind === "cancel"
-    ? ". Where events are handled together, all of them are cancelled with the first one, also those that do not match."
-    : ", and so is what has ended since.";
+  const others = kind === "cancel" ? "." : ", and so is what has ended since.";
   const text = `${consequence} What has come since this was asked is left alone${others}`;
   const fields = { kind, act: countedActId(kind, query, counted), ...query, of: count };
   const keep = back(kind === "replay" ? "Back" : "Keep them");

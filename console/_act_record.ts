@@ -59,7 +59,7 @@ export interface Act {
   readonly notKept: number;
   /** Number of events read so far: those that the question was about. */
   readonly seen: number;
-  /** Number of events that were counted before an act on many. It changes no more than that. */
+  /** Number of events that were counted before an act on many. It changes no more, and the rest of batches that it cancels. */
   readonly of?: number | undefined;
   /** Number of lists of the events that an act on many has changed. */
   readonly lists?: number | undefined;

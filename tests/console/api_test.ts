@@ -218,6 +218,19 @@ Deno.test("a program asks what an act would change, and does it once", async () 
   assertEquals(states, [1, 2, 3].map((each) => `github:${each} changed queued`));
 });
 
+Deno.test("a program that cancels many is told that whole batches are cancelled", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  for (const id of ["1", "2"]) {
+    await store.accept(delivery(id, { orderingKey: "k", quietMs: 50, maxWaitMs: 50 }));
+  }
+  await claim(store);
+  const choice = { kind: "cancel", state: "running", dryRun: true };
+  const { body: { count, would } } = await call(board, "act", choice);
+  assertEquals(count, 1);
+  assertStringIncludes(would, "Where events are handled together, all of them are cancelled");
+});
+
 Deno.test("a program asks about one event, and is told why an act would change nothing", async () => {
   await using board = await openBoard();
   const id = await storeDead(board.store, "1");
