@@ -5,6 +5,7 @@
  */
 import type { StoredEvent } from "../events/mod.ts";
 import type { Act } from "./_act_record.ts";
+import { FORGOTTEN_BY_PROGRAM_MS } from "./_act_steps.ts";
 import { consequenceOf } from "./_consequences.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { found } from "./_found.ts";
@@ -56,10 +57,10 @@ export async function askAct(data: ConsoleData, parameters: URLSearchParams): Pr
   if (id !== undefined) return await askOne(data, kind, id);
   const query = actQueryOf(parameters, kind);
   const until = performance.now() + MAX_WAIT_MS;
-  let counted = await data.actCounts.look(kind, query, false);
-  while (counted.isMore && performance.now() < until) {
-    counted = await data.actCounts.look(kind, query, true);
-  }
+  const look = (isPoll: boolean) =>
+    data.actCounts.look(kind, query, isPoll, FORGOTTEN_BY_PROGRAM_MS);
+  let counted = await look(false);
+  while (counted.isMore && performance.now() < until) counted = await look(true);
   const { askedAt: _, ...known } = counted;
   const isOver = !known.isMore && known.count > 0;
   const act = isOver ? countedActId(kind, query, counted) : undefined;

@@ -170,7 +170,8 @@ export class Api {
     const dryRun = word(parameters, "dryRun", ["true", "false"]) === "true";
     if (name === "act" && dryRun) {
       const asked = await askAct(data, parameters);
-      return privateResponse(asked, asked.isMore ? 202 : 200);
+      if (!asked.isMore) return privateResponse(asked);
+      return privateResponse(asked, 202, { "Retry-After": "1" });
     }
     if (name === "act") {
       const act = await doAct(data, parameters, by);

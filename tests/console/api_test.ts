@@ -218,6 +218,29 @@ Deno.test("a program asks what an act would change, and does it once", async () 
   assertEquals(states, [1, 2, 3].map((each) => `github:${each} changed queued`));
 });
 
+Deno.test("a program whose count goes on is told when to ask again, and it is kept for a minute", async () => {
+  const now = performance.now.bind(performance);
+  const kept: unknown[] = [];
+  const actCounts = {
+    look: (...[, , , keepMs]: unknown[]) => {
+      kept.push(keepMs);
+      // Later than an answer waits.
+      performance.now = () => now() + 20_000;
+      const counted = { count: 7, isMore: true, askedAt: Date.now(), notKept: 0, first: [] };
+      return Promise.resolve(counted);
+    },
+  };
+  await using board = await openBoard({ data: { actCounts } });
+  try {
+    const choice = { kind: "purge", state: "dead", dryRun: true };
+    const { status, headers, body } = await call(board, "act", choice);
+    assertEquals([status, headers.get("Retry-After"), body.count], [202, "1", 7]);
+    assertEquals([body.isMore, body.act, kept], [true, undefined, [60_000]]);
+  } finally {
+    performance.now = now;
+  }
+});
+
 Deno.test("a program that cancels many is told that whole batches are cancelled", async () => {
   await using board = await openBoard();
   const { store } = board;
