@@ -120,14 +120,14 @@ function planTurn(kind: "stop" | "resume", act: Act, change: () => Promise<void>
 export async function progress({ data, parameters, context }: Visit): Promise<Page> {
   const act = await readAct(data, parameters);
   const body = progressPage(act, isOperator(context));
-  return { title: "Act", at: "acts", body, isLive: act.state === "running" };
+  return { title: "Act", at: "acts", body, isLive: act.state === "running", isPrivate: true };
 }
 
 /** Answers with a page of acts: of the latest, or of those behind a cursor. */
 export async function acts({ data, parameters }: Visit): Promise<Page> {
   const cursor = text(parameters, "cursor");
   const body = actsPage(await readActs(data, parameters), cursor);
-  return { title: "Acts", at: "acts", body, isLive: cursor === undefined };
+  return { title: "Acts", at: "acts", body, isLive: cursor === undefined, isPrivate: true };
 }
 
 /** Answers with the events that an act has changed, and how they stand now. */
@@ -252,9 +252,7 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
     return live("end", tag("h1", title), empty);
   }
   const consequence = consequenceOf(kind, query.state, "many");
-  const others = kind === "cancel"
-    ? ". Where events are handled together, all of them are cancelled with the first one, also those that do not match."
-    : ", and so is what has ended since.";
+  const others = kind === "cancel" ? "." : ", and so is what has ended since.";
   const text = `${consequence} What has come since this was asked is left alone${others}`;
   const fields = { kind, act: countedActId(kind, query, counted), ...query, of: count };
   const keep = back(kind === "replay" ? "Back" : "Keep them");
@@ -302,6 +300,7 @@ function progressPage(act: Act, canAct: boolean): Html {
   const badge = tag(`span.badge${isBad ? ".bad" : ""}${isRunning ? ".live" : ""}`, state);
   const known = facts([
     ["by", shown(act.by)],
+    ["in the name of", act.as !== undefined && String(act.as)],
     ["at", dated(act.at)],
     ["resumed by", resumedBy && shown(resumedBy)],
     [eventId === undefined ? "on" : "event", !query && eventOf(act, 300)],

@@ -3,7 +3,16 @@
  *
  * @module
  */
-import { isBoolean, isCount, isOneOf, isText, isTime, orNone, shape } from "../core/shape.ts";
+import {
+  isBoolean,
+  isCount,
+  isInteger,
+  isOneOf,
+  isText,
+  isTime,
+  orNone,
+  shape,
+} from "../core/shape.ts";
 import { STORED_STATES } from "../events/store/event_record.ts";
 import type { ConsoleRecordKey, NewConsoleRecord } from "../events/store/own_cells.ts";
 import { type ActKind, type ActQuery, askedAtOf, type DeedKind, DEEDS, KINDS } from "./_query.ts";
@@ -29,6 +38,8 @@ export interface Act {
   readonly at: number;
   /** Session and address of who did it, for people: `operator 3f2a from 203.0.113.7`. */
   readonly by: string;
+  /** Id of the sender in whose name a question was answered. */
+  readonly as?: number | undefined;
   /** Event that it was done to; undefined for all that match. */
   readonly eventId?: string | undefined;
   /** Type of that event, and the repository or chat that it belongs to, or what else it was done to, for people. */
@@ -48,7 +59,7 @@ export interface Act {
   readonly notKept: number;
   /** Number of events read so far: those that the question was about. */
   readonly seen: number;
-  /** Number of events that were counted before an act on many. It changes no more than that. */
+  /** Number of events that were counted before an act on many. It changes no more, and the rest of batches that it cancels. */
   readonly of?: number | undefined;
   /** Number of lists of the events that an act on many has changed. */
   readonly lists?: number | undefined;
@@ -81,7 +92,7 @@ const isActShape = shape({
   v: isOneOf([1]),
   id: isText,
   kind: isOneOf([...KINDS, ...DEEDS]),
-  ...{ at: isTime, aliveAt: isTime, by: isText },
+  ...{ at: isTime, aliveAt: isTime, by: isText, as: orNone(isInteger) },
   ...{ eventId: orNone(isText), about: orNone(isText), query: orNone(isQuery) },
   ...{ changed: isCount, batch: isCount, underway: isCount, notKept: isCount, seen: isCount },
   state: isOneOf(ACT_STATES),

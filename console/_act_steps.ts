@@ -92,8 +92,11 @@ const ranAt = ({ attempts }: EventRecord, at: number): boolean =>
 /** Longest time for which a page waits for a count, in milliseconds: it is answered within 100. */
 const MAX_WAIT_MS = 60;
 
-/** Time without a look after which a count ends. */
+/** Time without a look after which a count ends, in milliseconds. */
 const FORGOTTEN_MS = 10_000;
+
+/** The same for a program, which looks when it pleases. */
+export const FORGOTTEN_BY_PROGRAM_MS = 60_000;
 
 /** Most counts that read at the same time: others wait for their turn, step by step. */
 const MAX_READING = 4;
@@ -144,13 +147,25 @@ export class ActCounts {
     this.#store = store;
   }
 
-  /** Reads how far the count of a choice has come, which begins with the first look. */
-  async look(kind: ActKind, query: ActQuery, isPoll: boolean): Promise<ActCount> {
+  /**
+   * Reads how far the count of a choice has come, which begins with the first look.
+   *
+   * @param kind The kind of act.
+   * @param query The choice.
+   * @param isPoll True for the next look of who has looked before.
+   * @param keepMs Time for which it goes on without a look, in milliseconds.
+   */
+  async look(
+    kind: ActKind,
+    query: ActQuery,
+    isPoll: boolean,
+    keepMs = FORGOTTEN_MS,
+  ): Promise<ActCount> {
     const key = JSON.stringify([kind, query]);
     const known = this.#counts.get(key);
     const isUsed = known && (isPoll || !known.isTold);
     const counting = isUsed ? known : this.#begin(kind, query);
-    this.#keep(key, counting);
+    this.#keep(key, counting, keepMs);
     await within(MAX_WAIT_MS, counting.ended);
     if (!counting.progress.isMore) counting.isTold = true;
     if (!("error" in counting)) return counting.progress;
@@ -198,9 +213,9 @@ export class ActCounts {
   }
 
   /** Keeps a count for some more time, and makes room for it. */
-  #keep(key: string, counting: Counting): void {
+  #keep(key: string, counting: Counting, keepMs: number): void {
     clearTimeout(this.#counts.get(key)?.timer);
-    counting.timer = setTimeout(() => this.#forget(key, counting), FORGOTTEN_MS);
+    counting.timer = setTimeout(() => this.#forget(key, counting), keepMs);
     Deno.unrefTimer(counting.timer);
     this.#counts.delete(key);
     this.#counts.set(key, counting);

@@ -5,6 +5,7 @@
  */
 import type { StoredEvent } from "../events/mod.ts";
 import type { Act } from "./_act_record.ts";
+import { FORGOTTEN_BY_PROGRAM_MS } from "./_act_steps.ts";
 import { consequenceOf } from "./_consequences.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { found } from "./_found.ts";
@@ -33,6 +34,8 @@ export interface DryRun {
   /** Id to do the act with, within an hour: it is done once. Undefined while it is counted, and if nothing would change. */
   readonly act?: string | undefined;
   readonly kind: ActKind;
+  /** Choice that was understood, of an act on many. */
+  readonly query?: ActQuery | undefined;
   /** Consequence that it would have, in words. */
   readonly would: string;
   /** Number of events that it would change: exact, unless there are more. */
@@ -54,14 +57,15 @@ export async function askAct(data: ConsoleData, parameters: URLSearchParams): Pr
   if (id !== undefined) return await askOne(data, kind, id);
   const query = actQueryOf(parameters, kind);
   const until = performance.now() + MAX_WAIT_MS;
-  let counted = await data.actCounts.look(kind, query, false);
-  while (counted.isMore && performance.now() < until) {
-    counted = await data.actCounts.look(kind, query, true);
-  }
+  const look = (isPoll: boolean) =>
+    data.actCounts.look(kind, query, isPoll, FORGOTTEN_BY_PROGRAM_MS);
+  let counted = await look(false);
+  while (counted.isMore && performance.now() < until) counted = await look(true);
   const { askedAt: _, ...known } = counted;
   const isOver = !known.isMore && known.count > 0;
   const act = isOver ? countedActId(kind, query, counted) : undefined;
-  return { dryRun: true, act, kind, would: consequenceOf(kind, query.state, "many"), ...known };
+  const would = consequenceOf(kind, query.state, "many");
+  return { dryRun: true, act, kind, query, would, ...known };
 }
 
 async function askOne(data: ConsoleData, kind: ActKind, id: string): Promise<DryRun> {

@@ -37,7 +37,9 @@ const STOP_KEPT_MS = 86_400_000;
 type Question = Pick<Act, "id" | "by" | "eventId" | "query" | "of"> & { readonly kind: ActKind };
 
 /** Thing that is done to an event, a schedule or a state, and who does it. */
-export type Deed = Pick<Act, "id" | "by" | "eventId" | "about"> & { readonly kind: DeedKind };
+export type Deed = Pick<Act, "id" | "by" | "as" | "eventId" | "about"> & {
+  readonly kind: DeedKind;
+};
 
 /** Page of acts, the newest first. */
 export interface ActPage {
@@ -275,9 +277,10 @@ export class Acts {
     return act;
   }
 
-  #logOne({ kind, eventId, about, changed, by, batch, error }: Act): void {
+  #logOne({ kind, eventId, about, changed, by, as, batch, error }: Act): void {
     const data = {
       ...(eventId === undefined ? { kind, about, changed, by } : { kind, eventId, changed, by }),
+      ...(as !== undefined && { as }),
       ...(batch > 0 && { batch }),
       ...(error !== undefined && { error }),
     };

@@ -33,8 +33,11 @@ export interface Reading {
    * app does not serve the page.
    */
   hide?(found: never): unknown;
-  /** True if it has a payload, or what handlers have written: the answer is not compressed. */
-  readonly isPrivate?: boolean | ((found: never) => boolean);
+  /**
+   * Tells whether it has what senders or handlers have written: the answer is not compressed then. Without it, it always
+   * has.
+   */
+  isPrivate?(found: never): boolean;
 }
 
 /** Marks that there is nothing to hide. */
@@ -48,17 +51,14 @@ export const READINGS: Readonly<Record<string, Reading>> = {
     hide: (found: OverviewData) => withoutErrors(found),
   },
   refusals: {
-    isPrivate: true,
     read: readRefusals,
     hide: withoutSamples,
   },
   deliveries: {
-    isPrivate: true,
     read: readDeliveries,
     hide: asIs,
   },
   delivery: {
-    isPrivate: true,
     read: readDelivery,
     hide: (found: Awaited<ReturnType<typeof readDelivery>>) => ({
       event: withoutContent(found.event),
@@ -71,7 +71,6 @@ export const READINGS: Readonly<Record<string, Reading>> = {
     }),
   },
   problems: {
-    isPrivate: true,
     read: readProblems,
     hide: ({ problems, ...found }: ProblemList) => ({
       ...found,
@@ -79,7 +78,6 @@ export const READINGS: Readonly<Record<string, Reading>> = {
     }),
   },
   problem: {
-    isPrivate: true,
     read: readProblem,
     hide: ({ problem, query, page }: ProblemData) => ({
       problem: problem && withoutText(problem),
@@ -88,16 +86,15 @@ export const READINGS: Readonly<Record<string, Reading>> = {
     }),
   },
   limits: { read: readLimits, hide: asIs },
-  running: { isPrivate: true, read: readRunning, hide: hideRunning },
-  parked: { isPrivate: true, read: readParked, hide: hideParked },
-  wake: { isPrivate: true, read: readWaiting, hide: hideWaiting },
+  running: { read: readRunning, hide: hideRunning },
+  parked: { read: readParked, hide: hideParked },
+  wake: { read: readWaiting, hide: hideWaiting },
   schedules: { read: readSchedules, hide: asIs },
   states: { read: readStates, hide: asIs },
-  state: { isPrivate: true, read: readState, hide: hideValue },
+  state: { read: readState, hide: hideValue },
   acts: { read: readActs, hide: asIs },
   progress: { read: readAct, hide: asIs },
   changed: {
-    isPrivate: true,
     read: readChanged,
     hide: ({ events, ...found }: Awaited<ReturnType<typeof readChanged>>) => ({
       ...found,

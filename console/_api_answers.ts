@@ -8,6 +8,7 @@ import { type LogSink, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import { askAct, doAct } from "./_acting.ts";
 import { READINGS } from "./_api.ts";
+import { checkNames, FORM_NAMES, PAGE_NAMES } from "./_api_names.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { dryRunOf, type PlanDryRun, type Planning } from "./_deeds.ts";
 import { payload } from "./_delivery_page.ts";
@@ -119,6 +120,7 @@ export class Api {
     const { data, hidesPayloads } = this.#parts;
     const { searchParams } = new URL(c.req.url);
     const visit = this.#parts.visitOf(c, session, searchParams);
+    checkNames(searchParams, PAGE_NAMES[name]);
     if (name === "") return jsonResponse(this.#outline(visit));
     if (Object.hasOwn(FILES, name)) return await FILES[name]!(visit);
     const { read, hide, isPrivate } = READINGS[name]!;
@@ -126,9 +128,8 @@ export class Api {
       throw new Refusal(403, "Hidden", "The app hides payloads, and this page as well.");
     }
     const found = await read(data, searchParams, hidesPayloads);
-    const isUnpacked = typeof isPrivate === "function" ? isPrivate(found as never) : isPrivate;
-    const headers: Record<string, string> = isUnpacked ? { "Cache-Control": PRIVATE } : {};
-    return jsonResponse(hidesPayloads ? hide!(found as never) : found, 200, headers);
+    const shown = hidesPayloads ? hide!(found as never) : found;
+    return isPrivate?.(found as never) === false ? jsonResponse(shown) : privateResponse(shown);
   }
 
   /** Tells a program where it is, who it is, what there is to read, and what it may do. */
@@ -165,21 +166,23 @@ export class Api {
     }
     const visit = this.#parts.visitOf(c, session, await this.#bodies.readJson(c, maxBytes));
     const { parameters, by } = visit;
+    checkNames(parameters, FORM_NAMES[name]);
     const dryRun = word(parameters, "dryRun", ["true", "false"]) === "true";
     if (name === "act" && dryRun) {
       const asked = await askAct(data, parameters);
-      return jsonResponse(asked, asked.isMore ? 202 : 200);
+      if (!asked.isMore) return privateResponse(asked);
+      return privateResponse(asked, 202, { "Retry-After": "1" });
     }
     if (name === "act") {
       const act = await doAct(data, parameters, by);
-      return jsonResponse({ act }, act.state === "running" ? 202 : 200);
+      return privateResponse({ act }, act.state === "running" ? 202 : 200);
     }
-    if (dryRun) return jsonResponse(await askPlan(planning, visit));
+    if (dryRun) return privateResponse(await askPlan(planning, visit));
     const answer = await answering(visit);
     checkFlaw(answer);
     const page = answer instanceof Response ? answer.headers.get("Location") : undefined;
     await checkDone(data, page);
-    return jsonResponse({ ok: true, page });
+    return privateResponse({ ok: true, page });
   }
 }
 
@@ -216,8 +219,15 @@ async function checkDone({ acts }: ConsoleData, page: string | null | undefined)
   throw new Refusal(500, "Failed", act.error ?? "The act has failed.");
 }
 
+/** Makes an answer that may have what senders or handlers have written: it is not compressed. */
+const privateResponse = (
+  value: unknown,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): Response => jsonResponse(value, status, { "Cache-Control": PRIVATE, ...headers });
+
 /** Makes the answer to a request that is refused, in the shape that all errors of an app have. */
 function errorOf({ status, message, headers }: Refusal): Response {
   const code = headers["X-Error-Code"] ?? CODES[status] ?? "INTERNAL";
-  return jsonResponse({ error: message }, status, { ...headers, "X-Error-Code": code });
+  return privateResponse({ error: message }, status, { ...headers, "X-Error-Code": code });
 }

@@ -16,7 +16,8 @@ const CONSEQUENCES: Readonly<Record<ActKind | "goOn", readonly [string, string]>
   ],
   cancel: [
     "It is not handled any further. If it runs, its handler is told to stop: what that has done by then stays done. It can be replayed.",
-    "They are not handled any further. The handlers of those that run are told to stop: what they have done by then stays done. They can be replayed.",
+    "They are not handled any further. The handlers of those that run are told to stop: what they have done by then stays done. They can be replayed. " +
+    "Where events are handled together, all of them are cancelled with the first one, also those that do not match.",
   ],
   purge: [
     "It is deleted with its payload, for good.",

@@ -113,13 +113,14 @@ export function planDeed(visit: Visit, fields: URLSearchParams, deeds: Deeds): P
 async function doDeed(
   { data, by }: Visit,
   fields: URLSearchParams,
-  { change, whyNot, next, kind, eventId, about }: Deeds,
+  { change, whyNot, next, kind, eventId, about, as }: Deeds,
 ): Promise<Response> {
   // A program may leave it out, and is not protected from doing it twice then.
   const id = fields.has("act") ? actIdOf(fields) : newActId();
-  const deed = { id, by, kind, eventId, about };
+  const deed = { id, by, as, kind, eventId, about };
   const act: Act = await data.acts.deed(deed, () => change(by));
-  if (act.kind !== kind || act.eventId !== eventId || act.about !== about) {
+  const isSame = act.kind === kind && act.eventId === eventId && act.about === about;
+  if (!isSame || act.as !== as) {
     throw new ParameterError("'act' must be the act of the question");
   }
   if (act.state === "finished" && act.changed === 0) {

@@ -23,7 +23,7 @@ const POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 export const STORE_TIMEOUT_MS = 20_000;
 
 /**
- * Value of `Cache-Control` of an answer that has a payload, or what handlers have written. It is not compressed: the
+ * Value of `Cache-Control` of an answer that has what senders or handlers have written. It is not compressed: the
  * size of what is compressed tells of a secret beside a text that its reader has chosen.
  */
 export const PRIVATE = "no-store, no-transform";
@@ -217,7 +217,8 @@ export class Forms {
   }
 
   /**
-   * Reads the fields of a form that a program sends as JSON: an object. A value that is no text is taken as its JSON.
+   * Reads the fields of a form that a program sends as JSON: an object. A value that is no text is taken as its JSON,
+   * and null as an empty one.
    *
    * @param c The context.
    * @param maxBytes The largest size.
@@ -230,9 +231,9 @@ export class Forms {
       throw new Refusal(415, "Not JSON", "Send a JSON object, as application/json.");
     }
     const value = jsonObjectIn(await this.#read(c, maxBytes));
-    const fields = Object.entries(value).filter(([, each]) => each !== null && each !== undefined);
+    const textOf = (each: unknown) => typeof each === "string" ? each : JSON.stringify(each);
     return new URLSearchParams(
-      fields.map(([name, each]) => [name, typeof each === "string" ? each : JSON.stringify(each)]),
+      Object.entries(value).map(([name, each]) => [name, each === null ? "" : textOf(each)]),
     );
   }
 

@@ -25,7 +25,7 @@ export async function limits({ data }: Visit): Promise<Page> {
     isMore &&
       tag("p.dim", `These are the first ${MAX_LIMITS}: events limits of the tool shows all.`),
   );
-  return { title: "Limits", at: "limits", body, isLive: true };
+  return { title: "Limits", at: "limits", body, isLive: true, isPrivate: true };
 }
 
 function cellsOf(

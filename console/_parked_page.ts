@@ -303,20 +303,30 @@ export async function wake(visit: Visit): Promise<Plan | Page> {
   const wait = record?.waitingFor;
   // Another wait than the one of the form has another meaning.
   const isMeant = record?.state === "parked" && String(wait?.since) === fields.get("since");
-  return planDeed(visit, fields, {
-    kind: word(fields, "kind", ["wake", "answer"]) ?? "wake",
+  const as = senderIn(fields.get("as"));
+  const wrong = isMeant ? await whyNotAs(data, record, fields.get("as")) : undefined;
+  const sent = word(fields, "kind", ["wake", "answer"]) ?? "wake";
+  const plan = planDeed(visit, fields, {
+    // A wait that is over does not tell its kind: only an act that has been done is sent again then.
+    kind: isMeant ? kindOf(record) : sent,
+    as,
     would: `Its handler goes on ${
       given.value === undefined ? "without a value" : "with the value"
     }.`,
-    why: isMeant ? await whyNotAs(data, record, fields.get("as")) : GONE,
+    why: isMeant ? wrong : GONE,
     eventId: id!,
     about: record && aboutOf(record),
-    change: async (by) =>
-      isMeant && await wakeIt(data, record, { value: given.value, by, as: fields.get("as") }),
+    change: async (by) => isMeant && await wakeIt(data, record, { value: given.value, by, as }),
     whyNot: GONE,
     next: () => link("delivery", { id }),
   });
+  if (wrong === undefined) return plan;
+  return { ...plan, run: () => Promise.reject(new Refusal(400, "Nothing was changed", wrong)) };
 }
+
+/** Tells what it is to wake an event, by what that waits for. */
+const kindOf = ({ waitingFor }: EventRecord): "wake" | "answer" =>
+  awaitedBy(waitingFor!.name) === "answer" ? "answer" : "wake";
 
 const GONE = "The event does not wait for this any more, or somebody was faster. Look again.";
 
@@ -327,7 +337,10 @@ async function whyNotAs(
   as: string | null,
 ): Promise<string | undefined> {
   const senders = (await store.inspect.question(record))?.by;
-  if (!senders || senders.map(String).includes(as ?? "")) return undefined;
+  if (!senders) {
+    return as === null ? undefined : "It names no senders who may answer: leave 'as' out.";
+  }
+  if (senders.map(String).includes(as ?? "")) return undefined;
   const names = senders.slice(0, MAX_NAMED).join(", ");
   return `Only some senders may answer. 'as' must be the id of one of them: ${names}`;
 }
@@ -342,7 +355,11 @@ const senderIn = (as: string | null): number | undefined =>
 async function wakeIt(
   { store }: ConsoleData,
   record: EventRecord,
-  { value, by, as }: { readonly value: unknown; readonly by: string; readonly as: string | null },
+  { value, by, as }: {
+    readonly value: unknown;
+    readonly by: string;
+    readonly as: number | undefined;
+  },
 ): Promise<boolean> {
   const { name } = record.waitingFor!;
   const question = questionNameOf(name);
@@ -350,7 +367,7 @@ async function wakeIt(
     const { outcome } = await store.wake(name, value, { by, eventId: record.id });
     return outcome === "woken";
   }
-  const { outcome } = await store.answer(question, value, { by: senderIn(as), operator: by });
+  const { outcome } = await store.answer(question, value, { by: as, operator: by });
   if (outcome === "refused") throw new Error("This sender may not answer the question");
   return outcome === "taken";
 }

@@ -149,7 +149,7 @@ async function runsAt(
 /** Answers with the schedules. */
 export async function schedules({ data, context }: Visit): Promise<Page> {
   const body = schedulesPage(await readSchedules(data), context);
-  return { title: "Schedules", at: "schedules", body, isLive: true };
+  return { title: "Schedules", at: "schedules", body, isLive: true, isPrivate: true };
 }
 
 function schedulesPage({ schedules, isMore }: Schedules, context: PageContext): Html {

@@ -99,7 +99,7 @@ async function findState(
 /** Answers with the states. */
 export async function states({ data, parameters }: Visit): Promise<Page> {
   const body = statesPage(await readStates(data, parameters), parameters);
-  return { title: "States", at: "states", body, isLive: true };
+  return { title: "States", at: "states", body, isLive: true, isPrivate: true };
 }
 
 function statesPage({ states, isMore }: States, parameters: URLSearchParams): Html {

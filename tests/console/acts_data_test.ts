@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { FakeTime } from "@std/testing/time";
 import type { Act } from "../../console/_act_record.ts";
-import { ActCounts } from "../../console/_act_steps.ts";
+import { ActCounts, FORGOTTEN_BY_PROGRAM_MS } from "../../console/_act_steps.ts";
 import { ConsoleData } from "../../console/_console_data.ts";
 import { type ActKind, type ActQuery, MAX_LENGTHS, newActId } from "../../console/_query.ts";
 import { type EventStore, openEventStore } from "../../events/mod.ts";
@@ -130,6 +130,31 @@ Deno.test("a count that has ended is for whoever asks again, once", async () => 
   } finally {
     await counts.stop();
   }
+});
+
+Deno.test("a count goes on for a minute without a look of the program that has asked for it", async () => {
+  using time = new FakeTime();
+  /** Lists nothing, until the count ends. */
+  // deno-lint-ignore require-yield -- it never has an event
+  async function* list() {
+    await Promise.withResolvers<void>().promise;
+  }
+  const kept = new ActCounts({ list } as unknown as EventStore);
+  const counts = kept.look.bind(kept);
+  /** Looks, and lets the time pass for which a look waits. */
+  const look = async (...of: Parameters<typeof counts>) => {
+    const looked = counts(...of);
+    await time.tickAsync(1_000);
+    return (await looked).askedAt;
+  };
+  const query = { state: "dead" } as const;
+  const began = await look("purge", query, false, FORGOTTEN_BY_PROGRAM_MS);
+  for (const afterMs of [10_500, 45_000, 50_000]) {
+    await time.tickAsync(afterMs);
+    assertEquals(await look("purge", query, false, FORGOTTEN_BY_PROGRAM_MS), began);
+  }
+  await time.tickAsync(60_000);
+  assert(await look("purge", query, false) > began);
 });
 
 Deno.test("acts choose the states that they can change", async () => {

@@ -193,7 +193,8 @@ Deno.test("a program asks what an act would change, and does it once", async () 
   const { act, ...rest } = asked;
   assertStringIncludes(rest.would, "go on where they failed");
   assertEquals([status, rest], [200, {
-    ...{ dryRun: true, kind: "replay", would: rest.would, count: 3, isMore: false, notKept: 0 },
+    ...{ dryRun: true, kind: "replay", query: { state: "dead", type: "push" } },
+    ...{ would: rest.would, count: 3, isMore: false, notKept: 0 },
     first: ["github:1", "github:2", "github:3"],
   }]);
   assertEquals([(await store.stats()).dead, (await read(board, "acts")).body.acts], [4, []]);
@@ -215,6 +216,42 @@ Deno.test("a program asks what an act would change, and does it once", async () 
     `${id} ${fate} ${event.state}`
   );
   assertEquals(states, [1, 2, 3].map((each) => `github:${each} changed queued`));
+});
+
+Deno.test("a program whose count goes on is told when to ask again, and it is kept for a minute", async () => {
+  const now = performance.now.bind(performance);
+  const kept: unknown[] = [];
+  const actCounts = {
+    look: (...[, , , keepMs]: unknown[]) => {
+      kept.push(keepMs);
+      // Later than an answer waits.
+      performance.now = () => now() + 20_000;
+      const counted = { count: 7, isMore: true, askedAt: Date.now(), notKept: 0, first: [] };
+      return Promise.resolve(counted);
+    },
+  };
+  await using board = await openBoard({ data: { actCounts } });
+  try {
+    const choice = { kind: "purge", state: "dead", dryRun: true };
+    const { status, headers, body } = await call(board, "act", choice);
+    assertEquals([status, headers.get("Retry-After"), body.count], [202, "1", 7]);
+    assertEquals([body.isMore, body.act, kept], [true, undefined, [60_000]]);
+  } finally {
+    performance.now = now;
+  }
+});
+
+Deno.test("a program that cancels many is told that whole batches are cancelled", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  for (const id of ["1", "2"]) {
+    await store.accept(delivery(id, { orderingKey: "k", quietMs: 50, maxWaitMs: 50 }));
+  }
+  await claim(store);
+  const choice = { kind: "cancel", state: "running", dryRun: true };
+  const { body: { count, would } } = await call(board, "act", choice);
+  assertEquals(count, 1);
+  assertStringIncludes(would, "Where events are handled together, all of them are cancelled");
 });
 
 Deno.test("a program asks about one event, and is told why an act would change nothing", async () => {
@@ -357,13 +394,53 @@ Deno.test("programs send one JSON object of a bounded size", async () => {
     assertEquals(response.status, 400, body.slice(0, 10));
     assertEquals(Object.keys(await response.json()), ["error"]);
   }
-  const withNull = await call(board, "act", {
-    kind: "cancel",
-    id: "none",
-    state: null,
-    dryRun: true,
-  });
-  assertEquals(withNull.status, 404);
+});
+
+Deno.test("a program that misspells a name, or sends an empty value, is refused and told which", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  for (const id of ["1", "2"]) await storeDead(store, id);
+  const choice = { kind: "purge", state: "dead" };
+  const wrong: object[] = [{ ids: ["github:1"] }, { repository: "acme/r" }, { orderingKey: "x" }];
+  wrong.push({ id: "" }, { id: " " }, { id: null }, { type: "" }, { tpye: "push" });
+  const { act, of } = await counted(board, choice);
+  for (const each of wrong) {
+    for (const step of [{ dryRun: true }, { act, of }]) {
+      const { status, body } = await call(board, "act", { ...choice, ...step, ...each });
+      assertEquals(status, 400, JSON.stringify(each));
+      assertStringIncludes(body.error, Object.keys(each)[0]!);
+    }
+  }
+  assertEquals((await store.stats()).dead, 2);
+  const { id } = await store.accept(delivery("3"));
+  await store.park(await claim(store), { name: "n", timeoutMs: 60_000 });
+  const { since } = (await store.get(id))!.waitingFor!;
+  await store.scheduleNotes.write("digest", NOTE, null);
+  await (await store.state("a")).set(1);
+  const { version } = (await read(board, "state?key=a&intake=")).body;
+  const acts = [
+    ["wake", { id, since, value: "1" }],
+    ["schedule", { schedule: "digest", do: "pause" }],
+    ["forget", { key: "a", intake: "", version }],
+    ["repeat", { id, step: "s" }],
+    ["stop", { id: act }],
+    ["resume", { id: act }],
+  ] as const;
+  for (const [name, fields] of acts) {
+    const { status, body } = await call(board, name, { ...fields, dry_run: true });
+    assertEquals(status, 400, name);
+    assertStringIncludes(body.error, '"dry_run" is unknown here');
+  }
+  assertEquals((await store.get(id))?.state, "parked");
+  assertEquals((await store.state("a")).value, 1);
+  for (const [page, name] of [["deliveries?tpye=x", "tpye"], ["deliveries?type=", "type"]]) {
+    const { status, body } = await read(board, page!);
+    assertEquals(status, 400, page);
+    assertStringIncludes(body.error, name!);
+  }
+  const { status, body } = await read(board, "running?state=dead");
+  assertEquals(status, 400);
+  assertStringIncludes(body.error, "none at all");
 });
 
 Deno.test("a program that the store gives no answer is told so, and it is logged", async () => {
@@ -411,10 +488,48 @@ Deno.test("a program is told who may answer a question, and answers in the name 
     }
     const { body } = await call(board, "wake", { ...answer, as: 8 });
     assertEquals([body.dryRun, body.kind, body.count], [true, "answer", 1]);
+    for (const as of [undefined, 9, "x"]) {
+      const { status, body } = await call(board, "wake", { ...answer, as, dryRun: false });
+      assertEquals(status, 400);
+      assertStringIncludes(body.error, "one of them: 7, 8");
+    }
+    assertEquals((await read(board, "acts")).body.acts, []);
+    assertEquals(board.logs.filter(({ level }) => level === "error"), []);
     assertEquals((await store.get(id))?.state, "parked");
     const done = { ...answer, as: 8, dryRun: false, act: body.act };
     assertEquals((await call(board, "wake", done)).status, 200);
     await until(async () => (await store.get(id))?.state === "done");
+    assertEquals((await call(board, "wake", done)).status, 200);
+    assertEquals((await call(board, "wake", { ...done, as: 7 })).status, 400);
+    const [kept] = (await read(board, "acts")).body.acts;
+    assertEquals([kept.kind, kept.as, kept.changed], ["answer", 8, 1]);
+  } finally {
+    await worker.stop();
+  }
+});
+
+Deno.test("a question for anybody is answered in nobody's name, and is no wake", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const { id } = await store.accept(delivery("1"));
+  const answers: unknown[] = [];
+  const worker = startWorker(store, async (_, { ask }) => {
+    answers.push(await ask("approval", () => {}));
+  }, { log: () => {} });
+  try {
+    await until(async () => (await store.get(id))?.state === "parked");
+    const { since } = (await store.get(id))!.waitingFor!;
+    for (const dryRun of [true, false]) {
+      const fields = { id, kind: "wake", since, value: "true", as: 12_345, dryRun };
+      const { status, body } = await call(board, "wake", fields);
+      assertEquals([status, body.count], dryRun ? [200, 0] : [400, undefined]);
+      assertStringIncludes(body.why ?? body.error, "leave 'as' out");
+    }
+    assertEquals((await store.get(id))?.state, "parked");
+    assertEquals((await call(board, "wake", { id, since, value: "true" })).status, 200);
+    await until(() => Promise.resolve(answers.length > 0));
+    assertEquals(answers, [{ value: true, by: undefined, sent: undefined, timedOut: false }]);
+    assertEquals((await read(board, "acts")).body.acts[0].kind, "answer");
   } finally {
     await worker.stop();
   }
