@@ -46,7 +46,8 @@ interface ActStep {
 /**
  * Finds the events of an act on many, or of the question before it, step by step, with pauses in between. They are
  * those that it was asked about: received by the time of the question and, as far as is known, in the state that they
- * are in. A replay leaves out what somebody has cancelled: that is put back one by one.
+ * are in. A replay leaves out what somebody has cancelled: that is put back one by one. A cancellation leaves out what is
+ * cancelled already.
  */
 export async function* stepsOf(
   store: EventStore,
@@ -66,7 +67,9 @@ export async function* stepsOf(
   while (cursor !== undefined && !signal.aborted) {
     const start = performance.now();
     const list: EventList = store.list({ ...filter, limit, maxReads: MAX_READS, cursor });
-    const events = (await Array.fromAsync(list)).filter((event) => wasSoThen(event, askedAt));
+    const events = (await Array.fromAsync(list)).filter((event) =>
+      wasSoThen(event, askedAt) && !(kind === "cancel" && isCancelled(event))
+    );
     const needsPayload = kind === "replay" && state === "done";
     const kept = needsPayload ? await store.inspect.keptAmong(events) : undefined;
     const ids = events.map(({ id }) => id).filter((id) => !kept || kept.has(id));
@@ -85,6 +88,10 @@ function wasSoThen(event: StoredEvent, at: number): boolean {
   if (event.state === "parked") return (event.waitingFor?.since ?? at) <= at;
   return event.state !== "queued" || !ranAt(event, at);
 }
+
+/** Checks whether somebody has cancelled an event before, whose handler has not ended yet. */
+const isCancelled = (event: StoredEvent): boolean =>
+  event.state !== "unreadable" && event.cancelRequestedAt !== undefined;
 
 const ranAt = ({ attempts }: EventRecord, at: number): boolean =>
   attempts.some(({ startedAt, endedAt }) => startedAt <= at && endedAt > at);

@@ -183,6 +183,18 @@ Deno.test("acts choose the states that they can change", async () => {
   assertEquals(await listed(store), ["done", "running"]);
 });
 
+Deno.test("a cancellation of many leaves out what runs and is cancelled already", async () => {
+  await using sut = await openData();
+  const { data, store } = sut;
+  for (const id of ["a", "b", "c"]) await store.accept(delivery(id));
+  await claimAll(store);
+  await store.cancel("b");
+  const query = { state: "running" } as const;
+  assertEquals((await countFor(data, "cancel", query)).first, ["a", "c"]);
+  assertEquals((await ended(sut, await actOnAll(data, "cancel", query))).changed, 2);
+  assertEquals((await countFor(data, "cancel", query)).count, 0);
+});
+
 Deno.test("an act takes its time", async () => {
   await using sut = await openData();
   await accept(sut, 160);
