@@ -20,8 +20,8 @@ export interface WaitingCall {
   readonly hasRetries?: boolean;
   /** The id of the event that it has made, once that is known. */
   eventId?: string | undefined;
-  /** The id of the request that it has sent, once that is known. */
-  requestId?: string | undefined;
+  /** The id of the request that it has sent; null until that is known. */
+  requestId?: string | null | undefined;
 }
 
 /** Finds the id of the event whose handler emitted an event; undefined if none did. */
@@ -104,7 +104,9 @@ export class Failures {
     causeOf: CauseOf,
   ): Promise<boolean> {
     if (message === NOT_GROUPED) {
-      return ![...this.#calls].some((each) => each !== call && each.requestId === requestId);
+      const isAnothers = (each: WaitingCall) =>
+        each.requestId === requestId || each.requestId === null;
+      return call.requestId === requestId || ![...this.#calls].some(isAnothers);
     }
     const isForAny = attempt === 1 || call.hasRetries === true;
     // A long chain of events takes long to go back through.

@@ -323,7 +323,7 @@ class LocalBot<TTx, TReader> implements TestBot<TTx, TReader> {
     const expectFailure = expectsFailure("deliver", options);
     const { method, headers, body } = delivery;
     const path = this.#pathOf(delivery);
-    const call: WaitingCall = { text: "deliver(delivery", expectFailure };
+    const call: WaitingCall = { text: "deliver(delivery", expectFailure, requestId: null };
     return await this.#during(call, async () => {
       const response = await this.fetch(path, { method, headers, body });
       const text = await response.text();

@@ -455,8 +455,9 @@ function inGroup(delivery: Delivery, groupBy: GroupBy, log: LogSink): Delivery {
   try {
     return grouped(delivery, groupBy);
   } catch (error) {
-    const { platform, type, deliveryId } = delivery;
-    writeLog(log, "error", "event not grouped", { platform, type, deliveryId, error });
+    const { platform, type, deliveryId, requestId } = delivery;
+    const fields = { platform, type, deliveryId, requestId, error };
+    writeLog(log, "error", "event not grouped", fields);
     return delivery;
   }
 }
