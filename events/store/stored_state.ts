@@ -195,7 +195,7 @@ export async function readState<TValue>(
   checkState(key, options);
   const [cell] = await engine.cells([stateKey(options.intake ?? "", key)]);
   const value = valueOf(cell!.value, engine.now()) as TValue | undefined;
-  return new CellState(engine, cell!, value);
+  return new CellState(engine, cell!, value, cell!.version !== null && value === undefined);
 }
 
 /** Lists states in the order of their intakes and keys. */
@@ -339,12 +339,20 @@ class CellState<TValue> implements StoredState<TValue> {
   value: TValue | undefined;
   readonly #engine: Engine;
   readonly #key: CellKey;
+  /** Set if its entry was there and had expired: the engine forgets it at any moment. */
+  readonly #hasExpired: boolean;
 
-  constructor(engine: Engine, { key, version }: Cell, value: TValue | undefined) {
+  constructor(
+    engine: Engine,
+    { key, version }: Cell,
+    value: TValue | undefined,
+    hasExpired = false,
+  ) {
     this.#engine = engine;
     this.#key = key;
     this.version = version;
     this.value = value;
+    this.#hasExpired = hasExpired;
   }
 
   async set(value: TValue, options?: SetStateOptions): Promise<boolean> {
@@ -370,7 +378,7 @@ class CellState<TValue> implements StoredState<TValue> {
 
   /** Checks whether an entry that had expired when it was read is gone by now: nobody has changed it. */
   async #isForgotten(): Promise<boolean> {
-    if (this.value !== undefined || this.version === null) return false;
+    if (!this.#hasExpired || this.value !== undefined || this.version === null) return false;
     const [cell] = await this.#engine.cells([this.#key]);
     if (cell!.version !== null) return false;
     this.version = null;
