@@ -192,7 +192,7 @@ export interface App<
    * no instance ran is handled later: it is made up. A new schedule begins now, and so does one whose expression or time
    * zone has changed, or which an instance has made slots of over five minutes ahead, since its clock was wrong. While two
    * versions run side by side, each makes its slots, and a time that both have is one event. Between slots nothing is read.
-   * A slot costs each instance a read, and the one that makes it four more reads and three commits.
+   * A slot costs each instance a read, and the one that makes it three more and three commits.
    *
    * @param name The name, which is the `type` of the events. Do not change it: the slots that were made are noted under it.
    * @param expression The cron expression: five fields, for minute, hour, day of the month, month and day of

@@ -220,11 +220,12 @@ export class Scheduler {
    * any, since no place is free or no worker runs, as many wait as a note has.
    */
   async #isSlow(name: string, latest: readonly number[] = []): Promise<boolean> {
-    const { store } = this.#options;
-    const events = await Promise.all(latest.map((slot) => store.get(slotIdOf(name, slot))));
-    const waiting = events.pop();
+    const eventOf = (slot: number) => this.#options.store.get(slotIdOf(name, slot));
+    const last = latest.at(-1);
+    const waiting = last === undefined ? null : await eventOf(last);
     if (waiting?.state !== "queued" || waiting.attempt > 0) return false;
-    const unfinished = events.filter((each) =>
+    const earlier = await Promise.all(latest.slice(0, -1).map(eventOf));
+    const unfinished = earlier.filter((each) =>
       each?.state === "running" || each?.state === "queued"
     );
     return unfinished.length === MAX_LATEST - 1 ||
