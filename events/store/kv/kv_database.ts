@@ -17,6 +17,7 @@ import { storeKeys } from "./_layout.ts";
 import type { KvStoreOptions } from "./_parts.ts";
 import { leap, readFirst } from "./_reads.ts";
 import { openKvEngine } from "./kv_engine.ts";
+import { listenersEnded } from "./notifier.ts";
 
 /** Longest wait for a KV to open: Deno tries a remote KV that does not answer forever. */
 export const KV_TIMEOUT_MS = 10_000;
@@ -167,7 +168,10 @@ export class KvDatabase implements Database<KvCommit, Deno.Kv> {
   async close(): Promise<void> {
     const { isOwn, file } = this.#options;
     const looked = file?.close();
-    if (isOwn && this.#answers) this.#kv.close();
+    if (isOwn && this.#answers) {
+      this.#kv.close();
+      await listenersEnded(this.#kv);
+    }
     await looked;
   }
 

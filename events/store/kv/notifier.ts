@@ -72,7 +72,29 @@ export function createNotifier(
   namespace: string,
   log: LogSink = consoleSink,
 ): Notifier {
-  return kind === "enqueue" ? queueNotifier(kv, namespace, log) : watchNotifier(kv, namespace);
+  const notifier = kind === "enqueue"
+    ? queueNotifier(kv, namespace, log)
+    : watchNotifier(kv, namespace);
+  return { ...notifier, listen: (wake) => noted(kv, notifier.listen(wake)) };
+}
+
+/** What listens in this process, by KV. */
+const listening = new WeakMap<Deno.Kv, Set<Promise<void>>>();
+
+/** Waits until nothing listens any more on a KV that was closed: Deno tells its listeners only after that. */
+export async function listenersEnded(kv: Deno.Kv): Promise<void> {
+  await Promise.allSettled(listening.get(kv) ?? []);
+}
+
+/** Notes what listens on a KV until it ends. */
+async function noted(kv: Deno.Kv, ended: Promise<void>): Promise<void> {
+  const all = listening.get(kv) ?? new Set();
+  listening.set(kv, all.add(ended));
+  try {
+    await ended;
+  } finally {
+    all.delete(ended);
+  }
 }
 
 function queueNotifier(kv: Deno.Kv, namespace: string, log: LogSink): Notifier {

@@ -2,6 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { VariableError, variablesIn } from "../../../../core/env.ts";
 import { readKvPlace } from "../../../../events/store/kv/kv_store.ts";
+import { prepareStore } from "../../../../events/store/store_definition.ts";
 import { defineApp, github, kv, openApp } from "../../../../mod.ts";
 import { runHere } from "../../../cli/_cli.ts";
 import { run } from "../../../../dev/harness/run.ts";
@@ -124,3 +125,16 @@ testWith(
     }),
   UNLESS_LINUX,
 );
+
+for (const notifier of ["enqueue", "watch"]) {
+  Deno.test(`a KV is closed once nothing listens on it any more: ${notifier}`, async () => {
+    const values = variablesIn({ KV_URL: ":memory:", NOTIFIER: notifier }, () => {});
+    const database = await prepareStore(kv(), values, "bot").open(() => {});
+    const store = await database.openStore({});
+    let listens = true;
+    const listening = store.listen({ wake: () => {} }).then(() => listens = false);
+    await database.close();
+    assertEquals(listens, false);
+    await listening;
+  });
+}
