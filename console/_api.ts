@@ -62,6 +62,7 @@ export const READINGS: Readonly<Record<string, Reading>> = {
     read: readDelivery,
     hide: (found: Awaited<ReturnType<typeof readDelivery>>) => ({
       event: withoutContent(found.event),
+      hung: found.hung,
       before: found.before,
       first: found.first && withoutContent(found.first),
       steps: found.steps.map(({ name, at, isBegun }) => ({ name, at, isBegun })),

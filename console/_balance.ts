@@ -23,7 +23,8 @@ export interface Balance extends
   /**
    * Number of events that are in the sum and have not come in the period, as far as that was counted: they were open
    * before it, were put back, or were stored by a process that counts nothing, such as the tool. Below 0 if more events
-   * have left it: those that were cancelled while they waited, or ended by such a process.
+   * have left it: those that such a process has ended. What a process counted in the minute before it was killed is
+   * lost, so it is in here as well.
    */
   readonly others: number;
   /** Numbers of open events, by state. */
@@ -76,10 +77,15 @@ function sumText(sum: Balance): string {
   const more = others > 0
     ? ` + ${number(others)} that were open before, put back, or stored by hand`
     : others < 0
-    ? ` − ${number(-others)} that were cancelled while they waited, or ended by hand`
+    ? ` − ${number(-others)} that were ended by hand`
     : "";
+  const lost = others === 0
+    ? ""
+    : ` What a process counted in the minute before it was killed is lost: it is among the ${
+      number(Math.abs(others))
+    }.`;
   return `${number(received)} received + ${number(emitted)} of its own${more} = ` +
     `${number(handled)} handled + ${number(ignored)} ignored + ${number(dead)} dead + ` +
     `${number(cancelled)} cancelled + ${number(queued + running + parked)} open ` +
-    `(${number(queued)} queued, ${number(running)} running, ${number(parked)} parked).`;
+    `(${number(queued)} queued, ${number(running)} running, ${number(parked)} parked).${lost}`;
 }

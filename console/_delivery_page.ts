@@ -126,15 +126,16 @@ function deliveryPage(
 ): Html {
   const { id, state, outcome } = record;
   const ended = state === "done" || state === "dead";
+  const isCancelled = record.cancelRequestedAt !== undefined && !ended;
   const isGone = state === "done" && payload === null && !context.hidesPayloads;
   const head = headOf(
     nameOf(record),
     state,
-    outcome && dim(outcome),
-    actions(state, id, context, isGone),
+    outcome ? dim(outcome) : isCancelled && dim("cancelled"),
+    !isCancelled && actions(state, id, context, isGone),
   );
-  const { steps, first } = details;
-  const parts = { steps, first, hidesPayloads: context.hidesPayloads };
+  const { steps, first, hung } = details;
+  const parts = { steps, first, hung, hidesPayloads: context.hidesPayloads };
   const columns = [
     tag(
       "section",

@@ -24,7 +24,7 @@ import {
   type Visit,
 } from "./_layout.ts";
 import { word } from "./_query.ts";
-import { processes, type Strip, stripOf, stripTiles, wrongList } from "./_strip.ts";
+import { hungList, processes, type Strip, stripOf, stripTiles, wrongList } from "./_strip.ts";
 
 /** Data of the first page. What was not read yet is null. */
 export interface OverviewData extends Omit<Overview, "health" | "totals"> {
@@ -88,6 +88,7 @@ function overviewPage(overview: OverviewData, context: PageContext): Html {
     head,
     stripTiles(strip, activity, Date.now()),
     strip && wrongList(strip, context, Date.now()),
+    strip && hungList(strip),
     tiles(overview, Date.now()),
     isEmpty(overview) && start(context),
     charts,

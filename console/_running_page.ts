@@ -2,6 +2,7 @@ import type { EventRecord } from "../events/mod.ts";
 import type { ProcessNote } from "../events/store/mod.ts";
 import { ANY, handledAs } from "../events/store/processes.ts";
 import type { ConsoleData } from "./_console_data.ts";
+import { type Hung, hungLine, hungOf, SLACK_MS, straysIn } from "./_hung.ts";
 import { aboutOf, duration, type Html, link, number, recordOf, shown, when } from "./_format.ts";
 import {
   a,
@@ -23,9 +24,6 @@ const MAX_RUNNING = 200;
 
 /** Most records read for them, and longest time for that: a KV has them on its schedule, among all that wait. */
 const LIMITS = { maxReads: 2_000, maxMs: 100 };
-
-/** Time for which a lease may be over before the page says so: its process may be renewing it. */
-const SLACK_MS = 5_000;
 
 /** Event that runs. */
 export interface RunningEvent {
@@ -64,12 +62,16 @@ export interface RunningEvent {
   readonly isLeaseOver: boolean;
   /** Time at which it was cancelled; undefined if it was not. */
   readonly cancelRequestedAt: number | undefined;
+  /** Its handler, if it was cancelled and has not returned since. */
+  readonly hung: Hung | undefined;
 }
 
 /** Events that run, in all processes. */
 export interface Running {
   /** Events, the one that has run for longest first: at most 200. */
   readonly events: readonly RunningEvent[];
+  /** Handlers that hold places of processes, although these do not have their events any more. */
+  readonly strays: readonly Hung[];
   /** True if there are more, or may be: the store did not come to an end in time. */
   readonly isMore: boolean;
 }
@@ -87,7 +89,11 @@ export async function readRunning({ store }: ConsoleData): Promise<Running> {
     return [runningOf(record, record.lease, note && "startedAt" in note ? note : undefined, now)];
   });
   events.sort((one, other) => one.startedAt - other.startedAt);
-  return { events, isMore: list.cursor !== undefined };
+  const owners = new Map(events.map(({ id, process }) => [id, process.id]));
+  const isMore = list.cursor !== undefined;
+  // Among those that were not read, some may be their processes' own.
+  const strays = isMore ? [] : straysIn(notes, (id) => owners.get(id), now);
+  return { events, strays, isMore };
 }
 
 function runningOf(
@@ -108,6 +114,7 @@ function runningOf(
     limitMs: known.length > 0 ? Math.max(...known) : undefined,
     ...{ leaseUntil: until, isLeaseOver: until < now - SLACK_MS },
     cancelRequestedAt: record.cancelRequestedAt,
+    hung: hungOf(record, note, now),
   };
 }
 
@@ -124,7 +131,7 @@ export async function running({ data, context }: Visit): Promise<Page> {
   return { title: "Running", at: "running", body, isLive: true, isPrivate: true };
 }
 
-function runningPage({ events, isMore }: Running, context: PageContext): Html {
+function runningPage({ events, strays, isMore }: Running, context: PageContext): Html {
   const canAct = isOperator(context);
   const columns = {
     ...{ event: "", handler: "", for: "", process: "", lease: "off" },
@@ -144,9 +151,16 @@ function runningPage({ events, isMore }: Running, context: PageContext): Html {
     tag("div.head", tag("h1", "Running")),
     table("Running", columns, rows, { style: "cards", empty }),
     more,
+    strays.length > 0 && [
+      tag("h2", "Held without an event"),
+      tag("ul.wrong", strays.map(strayItem)),
+    ],
     what,
   );
 }
+
+const strayItem = (hung: Hung): Html =>
+  tag("li", hungLine(hung, a(link("delivery", { id: hung.id }), shown(hung.id, 120)), ": "));
 
 const isPastLimit = ({ limitMs = Infinity, elapsedMs }: RunningEvent): boolean =>
   elapsedMs > limitMs;
@@ -161,6 +175,7 @@ function cellsOf(event: RunningEvent): Html[] {
       beside(description !== undefined && shown(description)),
       beside(events > 1 && `and ${number(events - 1)} more, together`),
       beside(attempt > 1 && `attempt ${number(attempt)}`),
+      event.hung && hungLine(event.hung),
     ], "wrap"),
     td(names === undefined ? dim("not known") : shown(names, 200), "wrap"),
     td(

@@ -10,6 +10,7 @@ import type {
 } from "../events/store/mod.ts";
 import { MAX_COUNT } from "./_counts.ts";
 import { recordOf } from "./_format.ts";
+import { type Hung, hungIn } from "./_hung.ts";
 import type { DeliveryQuery } from "./_query.ts";
 import type { Turns } from "./_turns.ts";
 
@@ -85,6 +86,8 @@ export interface DeliveryDetails {
   readonly before?: BoundedCount | undefined;
   /** First event of that group. */
   readonly first?: EventRecord | undefined;
+  /** Its handler, if it was told to end and has not. */
+  readonly hung?: Hung | undefined;
   /** Steps that its handlers have taken, with their results. */
   readonly steps: readonly ListedStep[];
   /** Ids of the events that its handlers emitted, as far as they are found, at most 50. */
@@ -226,7 +229,8 @@ export async function readDetails(
   if (!record) {
     return event ? { event, steps: [], emitted: [], ancestors: [], related: new Map() } : null;
   }
-  const [before, first, steps, emitted, ancestors] = await Promise.all([
+  const [hung, before, first, steps, emitted, ancestors] = await Promise.all([
+    hungHandler(store, record),
     store.inspect.countBefore(record, MAX_COUNT),
     store.inspect.firstBefore(record),
     record.steps ? store.steps(id) : [],
@@ -235,7 +239,14 @@ export async function readDetails(
   ]);
   const related = await namedOf(store, emitted);
   for (const { id, record } of ancestors) if (record) related.set(id, record);
-  return { event, before, first, steps, emitted, ancestors, related };
+  return { event, hung, before, first, steps, emitted, ancestors, related };
+}
+
+/** Finds the handler of an event that was told to end and has not. The notes are read only if there may be one. */
+async function hungHandler(store: EventStore, record: EventRecord): Promise<Hung | undefined> {
+  const { lease, outcome, cancelRequestedAt } = record;
+  if (!lease && outcome !== "cancelled" && cancelRequestedAt === undefined) return undefined;
+  return hungIn(record, await store.processes(), Date.now());
 }
 
 /** Finds the events that an event came of, the nearest last. An event may be forgotten: then nothing is known before. */

@@ -6,6 +6,7 @@
 import { html } from "@hono/hono/html";
 import type { Activity } from "../watch/activity.ts";
 import { type Health, shareOf, type Wrong, wrongIn } from "../watch/health.ts";
+import { type Hung, hungLine, hungOf, strayed } from "./_hung.ts";
 import { aboutOf, duration, type Html, link, number, shown, when } from "./_format.ts";
 import {
   a,
@@ -27,10 +28,12 @@ interface BriefEvent {
   readonly name: string;
   /** Time since which it runs, or is due, milliseconds since the epoch. */
   readonly since: number;
+  /** Time at which it was cancelled, of one that runs; undefined if it was not. */
+  readonly cancelRequestedAt?: number | undefined;
 }
 
-/** Process that is awake. */
-interface BriefProcess extends Omit<Health["processes"][number], "running"> {
+/** Process that has noted itself and has not ended in order. One that is gone has no places. */
+interface BriefProcess extends Omit<Health["processes"][number], "running" | "strays"> {
   /** Number of events that it has leased. */
   readonly busy: number;
   /** The longest-running ones, at most three. */
@@ -43,15 +46,17 @@ export interface Strip {
   readonly at: number;
   /** Things that are wrong, in the order of their importance. */
   readonly wrong: readonly Wrong[];
-  /** Number of places of all processes that are busy, and of all places. */
+  /** Number of places of the processes that are awake that are busy, and of all of these. */
   readonly places: { readonly busy: number; readonly of: number };
+  /** Handlers that were told to end and have not, the ones that were told first. */
+  readonly hung: readonly Hung[];
   /** Events that have been running for the longest, at most five. */
   readonly longest: readonly BriefEvent[];
   /** Event that has been due for the longest; null if none is due. */
   readonly oldestDue: BriefEvent | null;
   /** Numbers of attempts of the last 15 minutes and of the hour before, and of events that died in the last hour. */
   readonly recent: Pick<NonNullable<Health["activity"]>, "recent" | "before" | "dead"> | null;
-  /** Processes that are awake. */
+  /** Processes that have noted themselves, also those that are gone as long as their notes are kept. */
   readonly processes: readonly BriefProcess[];
 }
 
@@ -62,15 +67,17 @@ const [MAX_LONGEST, MAX_OF_PROCESS] = [5, 3] as const;
 export function stripOf(health: Health): Strip {
   const { at, processes, oldestDue, activity } = health;
   const all = processes.flatMap(({ running }) => running).sort((a, b) => a.since - b.since);
-  const places = processes.filter((each) => each.places !== undefined);
+  const places = processes.filter((each) => each.places !== undefined && !each.isGone);
   const sum = (numbers: readonly number[]) => numbers.reduce((sum, each) => sum + each, 0);
-  const busyIn = ({ running, places }: Health["processes"][number]) =>
-    Math.min(running.filter(({ isOverdue }) => !isOverdue).length, places ?? Infinity);
   return {
     at,
     // As of the reading: what was due then may have been taken since.
     wrong: wrongIn(health).filter(({ isOld }) => !isOld),
-    places: { busy: sum(places.map(busyIn)), of: sum(places.map(({ places }) => places ?? 0)) },
+    places: {
+      busy: sum(places.map(({ held }) => held)),
+      of: sum(places.map(({ places }) => places ?? 0)),
+    },
+    hung: processes.flatMap((process) => hungIn(process, at)).sort((a, b) => a.since - b.since),
     longest: all.slice(0, MAX_LONGEST).map(briefOf),
     oldestDue: oldestDue && {
       id: oldestDue.id,
@@ -78,7 +85,7 @@ export function stripOf(health: Health): Strip {
       since: oldestDue.at,
     },
     recent: activity && { recent: activity.recent, before: activity.before, dead: activity.dead },
-    processes: processes.map(({ running, ...process }) => ({
+    processes: processes.map(({ running, strays: _, ...process }) => ({
       ...process,
       busy: running.length,
       running: running.slice(0, MAX_OF_PROCESS).map(briefOf),
@@ -87,12 +94,21 @@ export function stripOf(health: Health): Strip {
 }
 
 function briefOf({ record, since }: Health["processes"][number]["running"][number]): BriefEvent {
-  return { id: record.id, name: aboutOf(record), since };
+  const { id, cancelRequestedAt } = record;
+  return { id, name: aboutOf(record), since, cancelRequestedAt };
+}
+
+/** Lists the handlers of a process that were told to end, and have not. */
+function hungIn(process: Health["processes"][number], now: number): Hung[] {
+  const own = process.running.flatMap(({ record, isOverdue }) =>
+    hungOf(record, { ...process, overdue: isOverdue ? [record.id] : [] }, now) ?? []
+  );
+  return [...own, ...process.strays.map((each) => strayed(each, process))];
 }
 
 /** Shows what may be wrong: red if it is. */
 export function stripTiles(strip: Strip | null, activity: Activity | null, now: number): Html {
-  const { places, longest, oldestDue, recent, wrong } = strip ?? {};
+  const { places, longest, hung = [], oldestDue, recent, wrong } = strip ?? {};
   const tile = (kind: Wrong["kind"], to: string, name: string, text: string, aside: Content) =>
     a(
       to,
@@ -108,7 +124,9 @@ export function stripTiles(strip: Strip | null, activity: Activity | null, now: 
       "running",
       "places busy",
       places ? `${number(places.busy)}/${number(places.of)}` : "…",
-      first && `the longest for ${duration(now - first.since)}`,
+      hung.length > 0
+        ? `${number(hung.length)} told to stop, not returned`
+        : first && `the longest for ${duration(now - first.since)}`,
     ),
     tile(
       "oldest_due",
@@ -153,6 +171,22 @@ export function wrongList({ wrong, longest }: Strip, context: PageContext, now: 
   );
 }
 
+/** Lists handlers that were told to end and have not, with what they hold. */
+export function hungList({ hung, longest, processes }: Strip): Html | undefined {
+  if (hung.length === 0) return undefined;
+  const named = [...longest, ...processes.flatMap(({ running }) => running)];
+  const nameOf = (id: string) => named.find((each) => each.id === id)?.name ?? shown(id, 120);
+  const more = hung.length - MAX_LONGEST;
+  const items = hung.slice(0, MAX_LONGEST).map((each) =>
+    tag("li", hungLine(each, a(link("delivery", { id: each.id }), nameOf(each.id)), ": "))
+  );
+  return tag(
+    "div.note",
+    tag("ul.wrong", items),
+    more > 0 && tag("p.dim", a("running", `and ${number(more)} more`)),
+  );
+}
+
 /** Links to the page that tells more. */
 function wayOn({ kind, key }: Wrong): Content {
   if (kind === "refused") return a("refusals", "What was refused, and what to do");
@@ -162,40 +196,55 @@ function wayOn({ kind, key }: Wrong): Content {
   return kind === "problem" ? a(link("problem", { id }), "Its events") : undefined;
 }
 
-function runningItem({ id, name, since }: BriefEvent, context: PageContext, now: number): Html {
+function runningItem(event: BriefEvent, context: PageContext, now: number): Html {
+  const { id, name, cancelRequestedAt } = event;
   return tag(
     "li.row",
     a(link("delivery", { id }), name),
-    dim(`for ${duration(now - since)}`),
-    isOperator(context) && actLinks(["cancel"], { id }),
+    dim(howLong(event, now)),
+    isOperator(context) && cancelRequestedAt === undefined && actLinks(["cancel"], { id }),
   );
 }
 
-/** Names an event that runs, with the question before it is cancelled. */
-const brief = ({ id, name, since }: BriefEvent, context: PageContext, now: number): Content => [
-  ...[a(link("delivery", { id }), name), " ", dim(`for ${duration(now - since)}`)],
-  isOperator(context) && [" ", a(link("act", { kind: "cancel", id }), "Cancel…")],
+const howLong = ({ since, cancelRequestedAt }: BriefEvent, now: number): Content => [
+  `for ${duration(now - since)}`,
+  cancelRequestedAt !== undefined && [", cancelled ", when(cancelRequestedAt, now)],
 ];
 
-/** Lists the processes that are awake, and what each runs: operators cancel that with two clicks. */
+/** Names an event that runs, with the question before it is cancelled. */
+function brief(event: BriefEvent, context: PageContext, now: number): Content {
+  const { id, name, cancelRequestedAt } = event;
+  const canCancel = isOperator(context) && cancelRequestedAt === undefined;
+  return [
+    ...[a(link("delivery", { id }), name), " ", dim(howLong(event, now))],
+    canCancel && [" ", a(link("act", { kind: "cancel", id }), "Cancel…")],
+  ];
+}
+
+/**
+ * Lists the processes, and what each runs: operators cancel that with two clicks. One that is gone has no places, and what it
+ * ran is taken over.
+ */
 export function processes({ processes }: Strip, context: PageContext, now: number): Html {
   const columns = { process: "", version: "", since: "", busy: "num", runs: "", "last seen": "" };
   const rows = processes.map((process) => {
-    const { id, name, version, startedAt, seenAt, places, busy, running } = process;
+    const { id, name, version, startedAt, seenAt, isGone, places, held, busy, running } = process;
     const more = busy - running.length;
     return [
       td(shown(name ?? id, 80), "mono"),
       td(version === undefined ? "–" : shown(version, 60)),
       td(startedAt !== undefined && when(startedAt, now)),
       td(
-        places === undefined ? number(busy) : `${number(Math.min(busy, places))}/${number(places)}`,
+        isGone ? "–" : places === undefined ? number(busy) : `${number(held)}/${number(places)}`,
         "num",
       ),
       td([
         running.map((each) => tag("div", brief(each, context, now))),
         more > 0 && dim(`and ${number(more)} more`),
       ], "wrap"),
-      td(seenAt !== undefined && when(seenAt, now)),
+      isGone
+        ? td(["not seen since ", when(seenAt!, now)], "error")
+        : td(seenAt !== undefined && when(seenAt, now)),
     ];
   });
   return html`${tag("h2", "Processes")}${table("Processes", columns, rows)}`;

@@ -23,6 +23,7 @@ import {
   waitOf,
   when,
 } from "./_format.ts";
+import { holdOf, type Hung } from "./_hung.ts";
 import { a, beside, type Content, tag } from "./_layout.ts";
 
 /** Most entries of a timeline. */
@@ -73,6 +74,8 @@ export interface TimelineParts {
   readonly steps: readonly ListedStep[];
   /** First event of the ordering group that it waits in. */
   readonly first?: EventRecord | undefined;
+  /** Its handler, if it was told to end and has not. */
+  readonly hung?: Hung | undefined;
   /** Set if values, reasons, names and the messages of errors are not shown. */
   readonly hidesPayloads: boolean;
   readonly now: number;
@@ -82,6 +85,7 @@ export interface TimelineParts {
 export function timelineOf(parts: TimelineParts): TimelineEntry[] {
   const { record, steps } = parts;
   const entries = [
+    ...hungEntry(parts),
     ...nextIn(parts),
     ...settledIn(record),
     ...cancelledIn(record),
@@ -102,6 +106,15 @@ export function timelineOf(parts: TimelineParts): TimelineEntry[] {
     ...cut ? [cut] : [],
     { at: record.receivedAt, style: "dim", title: "Received" },
   ];
+}
+
+/** Says what a handler still holds that was told to end. */
+function hungEntry({ hung }: TimelineParts): TimelineEntry[] {
+  if (!hung) return [];
+  const title = hung.why === "cancelled"
+    ? "Its handler has not returned since it was cancelled"
+    : "A handler has not returned since its process lost the lease";
+  return [{ at: hung.since, style: "running", title, aside: holdOf(hung) }];
 }
 
 /** Finds what comes next, or goes on. */

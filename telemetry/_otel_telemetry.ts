@@ -103,6 +103,11 @@ function createInstruments(meter: Meter) {
       "event",
       "Events of the app's own that were stored.",
     ),
+    cancelled: counter(
+      "edge_base.events.cancelled",
+      "event",
+      "Events that were cancelled while they waited, or after their process had died.",
+    ),
     waits: counter("edge_base.waits", "wait", "Waits of events for a name, by their end."),
     limited: counter(
       "edge_base.limit.waits",
@@ -229,6 +234,12 @@ export class OtelTelemetry implements Telemetry {
       return instruments.emitted.add(1, {
         "messaging.destination.name": OWN,
         "edge_base.event.source": this.#sources.of(step.source),
+        "edge_base.event.type": types.of(step.type),
+      });
+    }
+    if (step.is === "cancelled") {
+      return instruments.cancelled.add(step.count, {
+        "messaging.destination.name": step.platform,
         "edge_base.event.type": types.of(step.type),
       });
     }

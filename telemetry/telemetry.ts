@@ -22,6 +22,18 @@ export type CountedStep =
     readonly type: string;
   }
   | {
+    /** Events were cancelled that waited, or whose process was gone: no attempt has told it. */
+    readonly is: "cancelled";
+    /** Platform that sent them. */
+    readonly platform: string;
+    /** Name of the intake that accepted them, or of the source that emitted them. */
+    readonly intake?: string | undefined;
+    /** Type of the first one. */
+    readonly type: string;
+    /** Their number: that of a batch, or 1. */
+    readonly count: number;
+  }
+  | {
     /** The wait of an event for a name has ended. */
     readonly is: "wait_ended";
     /** Platform that sent the event. */

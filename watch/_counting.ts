@@ -16,8 +16,12 @@ export function countDelivery(tally: Tally, delivery: CountedDelivery): void {
   if (outcome === "accepted") tally.count(intake, type, { received: 1 });
 }
 
-/** Counts an event of the app's own. */
+/** Counts events of the app's own, and those that were cancelled outside of an attempt. */
 export function countStep(count: () => Tally, step: CountedStep): void {
+  if (step.is === "cancelled") {
+    const { platform, intake = platform, type } = step;
+    count().count(intake, type, { cancelled: step.count });
+  }
   if (step.is === "emitted") count().count(step.source, step.type, { emitted: 1 });
   const isMade = step.is === "slots" && step.outcome !== "left_out";
   if (isMade) count().count(SCHEDULE, step.schedule, { emitted: step.count });

@@ -1,6 +1,7 @@
 import { type LogSink, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
 import type { EventStore } from "../events/store/mod.ts";
+import { isLate } from "../events/store/processes.ts";
 import type { ConsoleRecords, NewConsoleRecord } from "../events/store/own_cells.ts";
 import type { Telemetry } from "../telemetry/telemetry.ts";
 import { Chart, CHARTS, MINUTE_MS, type Period, quarterOf, RECENT, spanOf } from "./_chart.ts";
@@ -22,9 +23,6 @@ const MAX_DELAY_MS = 2_000;
 
 /** Most records of a commit, which holds 819,200 bytes: a record takes 20 KB at most. */
 const WRITTEN_AT_ONCE = 20;
-
-/** Time by which the note of a worker may be late until it counts as gone, and from one to the next by default. */
-const [LATE_MS, NOTED_MS] = [70_000, MINUTE_MS] as const;
 
 /** Time for which what was read is shown again: an instance that is alone hardly reads. */
 const READ_MS = 10_000;
@@ -262,12 +260,9 @@ export class ActivityCounter {
 
   /** Counts the workers of other instances, by the notes of all: a worker of this one has one as well. */
   async #countWorkers(now: number): Promise<number> {
-    const notes = (await this.#processes()).filter((note) => {
-      if ("isUnreadable" in note) return false;
-      const { seenAt, everyMs = NOTED_MS } = note;
-      // A clock that is a little ahead makes no difference.
-      return Math.abs(now - seenAt) < everyMs + LATE_MS;
-    });
+    const notes = (await this.#processes()).filter((note) =>
+      !("isUnreadable" in note) && !isLate(note, now)
+    );
     return Math.max(0, notes.length - this.#workers);
   }
 

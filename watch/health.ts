@@ -5,7 +5,8 @@
  * @module
  */
 import { duration } from "../core/duration.ts";
-import type { EventRecord, EventStore } from "../events/store/mod.ts";
+import type { EventRecord, EventStore, HungHandler } from "../events/store/mod.ts";
+import { isLate } from "../events/store/processes.ts";
 import type { RecentProblem } from "../events/store/own_cells.ts";
 import { REFUSED, SECRET_CODES } from "./_refused.ts";
 import type { AttemptNumbers, RecentActivity } from "./_sums.ts";
@@ -47,7 +48,7 @@ export interface RunningEvent {
   readonly isOverdue: boolean;
 }
 
-/** Process that is awake, with what it runs. */
+/** Process that has noted itself and has not ended in order, with what it runs. */
 export interface ProcessHealth {
   /** Id: the owner of its leases. */
   readonly id: string;
@@ -59,6 +60,12 @@ export interface ProcessHealth {
   readonly startedAt: number | undefined;
   /** Time at which it has noted itself last; undefined if its note cannot be read. */
   readonly seenAt: number | undefined;
+  /** True if it has not noted itself for so long that it counts as gone: it has no places then. */
+  readonly isGone: boolean;
+  /** Handlers that were told to end and hold places, although their events are no longer its own. */
+  readonly strays: readonly HungHandler[];
+  /** Number of its places that are held, also by handlers whose events are no longer its own. */
+  readonly held: number;
   /** Number of events that it handles at a time; undefined if it has not noted that. */
   readonly places: number | undefined;
   /** Events that it has leased, the longest-running first. */
@@ -71,7 +78,7 @@ export interface ProcessHealth {
 export interface Health {
   /** Time at which it was read, milliseconds since the epoch. */
   readonly at: number;
-  /** Processes that are awake. */
+  /** Processes that have noted themselves. */
   readonly processes: readonly ProcessHealth[];
   /** True if more events run than are read. */
   readonly isCut: boolean;
@@ -194,10 +201,18 @@ function processOf(note: Note, all: readonly EventRecord[]): ProcessHealth {
     }))
     .sort((a, b) => a.since - b.since);
   const places = known?.places;
-  const held = running.filter(({ isOverdue }) => !isOverdue);
-  const heldSince = places === undefined ? null : held[places - 1]?.since ?? null;
-  const { name, version, startedAt, seenAt } = known ?? {};
-  return { id: note.id, name, version, startedAt, seenAt, places, running, heldSince };
+  const { name, version, startedAt, seenAt, hung = [] } = known ?? {};
+  const isGone = known !== undefined && isLate(known, Date.now());
+  const own = new Set(running.map(({ record: { id } }) => id));
+  // Among those that were not read, some may be its own.
+  const strays = isGone || all.length === MAX_RUNNING ? [] : hung.filter(({ id }) => !own.has(id) && !overdue.has(id));
+  const held = [...running.filter(({ isOverdue }) => !isOverdue), ...strays]
+    .map(({ since }) => since).sort((a, b) => a - b);
+  const heldSince = places === undefined || isGone ? null : held[places - 1] ?? null;
+  return {
+    ...{ id: note.id, name, version, startedAt, seenAt, isGone, strays },
+    ...{ held: Math.min(held.length, places ?? Infinity), places, running, heldSince },
+  };
 }
 
 /** Finds what is wrong. */
@@ -244,21 +259,22 @@ function dueTooLong(
 
 /** Tells whether a process has no place left, or a handler that runs past its time limit. */
 function heldIn(process: ProcessHealth, { oldestDue, at }: Health): Wrong | undefined {
-  const { id, name, heldSince, places, running } = process;
+  const { id, name, isGone, heldSince, places, running, strays } = process;
+  if (isGone) return undefined;
   const overdue = running.find(({ isOverdue }) => isOverdue);
   const isHeld = heldSince !== null &&
     at - heldSince > (oldestDue && oldestDue.at <= at ? HELD_MS : IDLE_HELD_MS);
-  const longest = running[0];
-  if (!longest || (!isHeld && !overdue)) return undefined;
-  const shown = isHeld ? longest : overdue!;
+  const shown = isHeld ? running[0] ?? strays[0] : overdue;
+  if (!shown) return undefined;
   const what = isHeld
     ? `All ${places} places of the process ${name ?? id} have been held for ${
       duration(at - heldSince)
     }, the longest by`
     : `The handler of an event runs past its time limit in the process ${name ?? id}:`;
+  const event = "record" in shown ? `${shown.record.id} (${shown.record.type})` : shown.id;
   return {
     ...{ kind: "places_held", key: `places_held:${id}`, since: isHeld ? heldSince : shown.since },
-    text: `${what} ${shown.record.id} (${shown.record.type}), since ${duration(at - shown.since)}`,
+    text: `${what} ${event}, since ${duration(at - shown.since)}`,
   };
 }
 

@@ -3,7 +3,7 @@ import { MAX_PLACES } from "./batch_options.ts";
 import { readyBatch } from "./_batches.ts";
 import { tellNewer } from "./_newer.ts";
 import type { NotedAttempt, Problems } from "./_problems.ts";
-import { applyChange, NEXT_IS_DUE } from "./_settlement.ts";
+import { applyChange, countCancelled, NEXT_IS_DUE } from "./_settlement.ts";
 import { endOfWait, type WaitEnd } from "./_waits.ts";
 import {
   beginsBatch,
@@ -256,6 +256,7 @@ export class Claims {
     if (isParked && !end) return await this.#takeOff(due);
     if (isCancelRequested(record)) {
       const applied = await applyChange(this.#core, event, cancelled(record, now), { via: due });
+      if (applied.ok) countCancelled(this.#core, record);
       if (applied.ok && applied.head) options.movedUp.add(applied.head.record.id);
       return null;
     }

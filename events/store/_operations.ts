@@ -10,7 +10,7 @@ import type { Acceptance } from "./_acceptance.ts";
 import { firstOf } from "./_batches.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import { checkChoice, find, type FoundEvent, listEvents, matches } from "./_lists.ts";
-import { NEXT_IS_DUE, settle } from "./_settlement.ts";
+import { countCancelled, NEXT_IS_DUE, settle, type SettleOptions } from "./_settlement.ts";
 import { deleteResults, forgetStep, listSteps, resultsToDelete, setStep } from "./_steps.ts";
 import { leavingName } from "./_waits.ts";
 import { checkBoolean, checkOptions, checkString } from "../../core/check_options.ts";
@@ -284,19 +284,31 @@ async function tryToCancel(core: StoreCore, event: Stored, by?: string): Promise
   const record = isFlagged ? before : intervened(before, { is: "cancelled", at: now, by });
   if (record.state === "queued") {
     const first = record.quiet && await firstOf(core.engine, record);
-    if (!first) return Boolean(await settle(core, event, cancelled(record, now)));
+    if (!first) return await settleAsCancelled(core, event, cancelled(record, now));
     // It might note a part meanwhile, and that part would be this event's, too.
     const after = cancelledAlone(record, first.record, now);
-    return Boolean(await settle(core, event, after, { unchanged: [first] }));
+    return await settleAsCancelled(core, event, after, { unchanged: [first] });
   }
   if (record.state === "parked") {
     const cells = await leavingName(core, record);
-    return Boolean(await settle(core, event, cancelled(record, now), { cells }));
+    return await settleAsCancelled(core, event, cancelled(record, now), { cells });
   }
   if (!isFlagged && !await settle(core, event, cancelRequested(record, now))) return false;
   // Again if it was flagged before: by another process, or in a change whose answer was lost.
   for (const listener of core.listeners) listener.onCancelRequested?.(record.id);
   return true;
+}
+
+/** Settles an event that waits as cancelled, and counts it: no attempt of it ends by that. */
+async function settleAsCancelled(
+  core: StoreCore,
+  event: Stored,
+  after: EventRecord,
+  options?: SettleOptions,
+): Promise<boolean> {
+  const isDone = Boolean(await settle(core, event, after, options));
+  if (isDone) countCancelled(core, event.record);
+  return isDone;
 }
 
 /** Checks whether an event is settled, or unreadable and meant as such. */

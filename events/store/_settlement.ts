@@ -89,6 +89,13 @@ async function applyLeaving<TTx>(
   }
 }
 
+/** Counts an event that was cancelled outside of an attempt, with those of its batch. */
+export function countCancelled({ local }: StoreCore, record: EventRecord): void {
+  const { platform, intake, type, batch } = record;
+  const count = batch?.events ?? 1;
+  local.listener?.count?.({ is: "cancelled", platform, intake, type, count });
+}
+
 /** Makes what becomes of an event that leaves its group together with the first one. */
 export function memberOf(core: StoreCore, after: EventRecord): LeavingMember {
   return { after, forMs: rememberedMs(core, after) };

@@ -54,5 +54,5 @@ export type { Problem, ProblemList, ProblemOptions } from "./_problems.ts";
 export { exportEvents } from "./event_export.ts";
 export { importEvents, type ImportResult } from "./event_import.ts";
 export type { PortableEntry, PortableEvent } from "./portable_event.ts";
-export type { HandledEvents, ProcessNote } from "./processes.ts";
+export type { HandledEvents, HungHandler, ProcessNote } from "./processes.ts";
 export { type UntakenAnswer, type WaitOptions, WaitRefusedError } from "./waits.ts";

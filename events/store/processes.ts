@@ -18,6 +18,9 @@ export const ANY = "*";
 /** Time until the next note of a process that has not said so, in milliseconds. */
 const EVERY_MS = 60_000;
 
+/** Time by which the note of a process may be late until it counts as gone, in milliseconds. */
+const LATE_MS = 70_000;
+
 /** Time for which a note is kept beyond that of two notes: the clocks of two machines may differ by a minute or two. */
 const SLACK_MS = 180_000;
 
@@ -41,6 +44,18 @@ export interface HandledEvents {
 }
 
 /**
+ * Handler that was told to end, since its event was cancelled or its lease was lost, and has not ended.
+ *
+ * @category Event store and worker
+ */
+export interface HungHandler {
+  /** Id of the event. */
+  readonly id: string;
+  /** Time at which it was told, milliseconds since the epoch. */
+  readonly since: number;
+}
+
+/**
  * Process that handles events, as it has noted itself in the store.
  *
  * @category Event store and worker
@@ -60,6 +75,13 @@ export interface ProcessNote {
    * @default {undefined} None.
    */
   readonly overdue?: readonly string[] | undefined;
+  /**
+   * Handlers that do not heed their signals, at most 20: they hold their places, unless they are overdue as well, until they
+   * return or the process ends. Their events may be settled, or leased by others, by now.
+   *
+   * @default {undefined} None.
+   */
+  readonly hung?: readonly HungHandler[] | undefined;
   /** Time at which it has started, milliseconds since the epoch. */
   readonly startedAt: number;
   /** Time at which it has noted itself last, milliseconds since the epoch. */
@@ -85,6 +107,7 @@ const isProcessNote = shape<Omit<ProcessNote, "id">>({
   version: orNone(isText),
   places: orNone(isCount),
   overdue: orNone(listOf(isText)),
+  hung: orNone(listOf(shape<HungHandler>({ id: isText, since: isTime }))),
   startedAt: isTime,
   seenAt: isTime,
   everyMs: orNone(isTime),
@@ -177,6 +200,21 @@ export async function listProcesses(
     else if (value.seenAt > now - keptMs(value)) found.push({ ...value, id });
   }
   return found;
+}
+
+/**
+ * Checks whether a process counts as gone, although its note is still kept: its next note is late by over a minute.
+ *
+ * @param note The note.
+ * @param now The time, milliseconds since the epoch.
+ * @returns True if it does.
+ */
+export function isLate(
+  { seenAt, everyMs = EVERY_MS }: Pick<ProcessNote, "seenAt" | "everyMs">,
+  now: number,
+): boolean {
+  // A clock that is a little ahead makes no difference.
+  return Math.abs(now - seenAt) >= everyMs + LATE_MS;
 }
 
 /** Finds the time for which a note counts: one note may be missing. */

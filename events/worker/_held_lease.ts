@@ -42,6 +42,8 @@ export class HeldLease {
   readonly #leasedAt: number;
   readonly #controller = new AbortController();
   #isCancelled = false;
+  /** Called when its handler is told that the event is cancelled, or another worker's. */
+  readonly #onUnwanted: () => void;
   #lease: Lease;
   /** Time until which it is held, by the monotonic clock. */
   #until: number;
@@ -68,6 +70,7 @@ export class HeldLease {
    * @param lease The lease.
    * @param leasedAt The time at which it was asked for, by the monotonic clock.
    * @param report Logs something about the event.
+   * @param onUnwanted Called when its handler is told that the event is cancelled, or another worker's.
    */
   constructor(
     { store, leaseMs, renewals }: {
@@ -78,7 +81,9 @@ export class HeldLease {
     lease: Lease,
     leasedAt: number,
     report: (level: LogLevel, message: string, fields?: object) => void,
+    onUnwanted: () => void,
   ) {
+    this.#onUnwanted = onUnwanted;
     this.#store = store;
     this.#leaseMs = leaseMs;
     this.#renewals = renewals;
@@ -129,6 +134,7 @@ export class HeldLease {
   cancel(): void {
     this.#isCancelled = true;
     this.abort("The event was cancelled");
+    this.#onUnwanted();
   }
 
   /** Renews the lease from now on. */
@@ -160,6 +166,7 @@ export class HeldLease {
     if (this.#isEnded) return;
     this.end();
     this.abort("The lease was lost");
+    this.#onUnwanted();
     this.#report("warn", message);
   }
 

@@ -56,6 +56,8 @@ export interface JobListener {
   onOverdue(job: Job): void;
   /** Called once an overdue handler has ended. */
   onLateEnd(job: Job): void;
+  /** Called when the handler was told to end, since the event is cancelled or another worker's, and has not yet. */
+  onUnwanted(job: Job): void;
 }
 
 /**
@@ -89,6 +91,8 @@ export class Job implements EventLog {
   #handlerEnded = false;
   /** Time at which the handler was called, by the monotonic clock; undefined before that. */
   #startedAt: number | undefined;
+  /** Time at which its running handler was told to end, milliseconds since the epoch; undefined before that. */
+  #unwantedAt: number | undefined;
   /** Time that the handler took, in milliseconds, once it has ended. */
   #tookMs: number | undefined;
   /** The run of the handler and its time limit, once it was called. */
@@ -96,6 +100,8 @@ export class Job implements EventLog {
   #limit: TimeLimit | undefined;
   #listener: JobListener | undefined;
   #attempt: Attempt | undefined;
+  /** Set once the telemetry was told what has become of the event. */
+  #isTold = false;
   #members: readonly EventRecord[] = [];
   /** Set if the handler failed. */
   #failure: { readonly error: unknown } | undefined;
@@ -123,7 +129,7 @@ export class Job implements EventLog {
     payload?: JsonObject,
   ) {
     this.#parts = parts;
-    this.#lease = new HeldLease(parts, lease, leasedAt, this.report);
+    this.#lease = new HeldLease(parts, lease, leasedAt, this.report, this.#onUnwanted);
     this.#settlement = new Settlement(parts, this.#lease, this);
     this.#body = body;
     this.#payload = payload;
@@ -156,7 +162,13 @@ export class Job implements EventLog {
     return this.#tookMs ?? Math.round((performance.now() - this.#startedAt) * 1_000) / 1_000;
   }
 
-  get #isRunning(): boolean {
+  /** Time since which its handler runs although nobody wants it any more; undefined if it does not. */
+  get hungSince(): number | undefined {
+    return this.isRunning ? this.#unwantedAt : undefined;
+  }
+
+  /** True from the call of its handler until that has ended. */
+  get isRunning(): boolean {
     return this.#startedAt !== undefined && !this.#handlerEnded;
   }
 
@@ -236,10 +248,22 @@ export class Job implements EventLog {
    */
   async giveBack(delayMs?: number, limitedBy?: string): Promise<void> {
     if (this.#isAbandoned) return;
-    const [isRunning, limit] = [this.#isRunning, this.#limit];
+    const [isRunning, limit] = [this.isRunning, this.#limit];
     limit?.end();
     if (limit?.isReached && isRunning) await this.#settlement.giveUpWaiting(limit.ms);
     else await this.#settlement.giveBack(isRunning, delayMs, limitedBy);
+    const { outcome } = this.#settlement;
+    // The process ends before its handler does, or there is no attempt that would tell it.
+    if (isRunning) this.#attempt?.handlerEnded();
+    if (this.#attempt ? outcome !== "lost" : outcome === "cancelled") this.#tellEnd();
+  }
+
+  /** Tells the telemetry, once, what has become of the event. */
+  #tellEnd(attempt = this.#attempt ?? this.#parts.telemetry?.attempt(this.#lease.record)): void {
+    if (this.#isTold) return;
+    this.#isTold = true;
+    const { outcome, failure } = this.#settlement;
+    attempt?.settled(outcome, failure, this.#run?.taken.length);
   }
 
   /**
@@ -286,9 +310,9 @@ export class Job implements EventLog {
   async #putOff(): Promise<boolean> {
     const { record } = this.#lease;
     const way = await this.#settlement.putOff();
-    if (way === "given_up") {
-      const last = { ...record, attempt: record.attempt - 1 };
-      this.#parts.telemetry?.attempt(last).settled(this.#settlement.outcome);
+    const { outcome } = this.#settlement;
+    if (outcome === "dead" || outcome === "cancelled") {
+      this.#tellEnd(this.#parts.telemetry?.attempt({ ...record, attempt: record.attempt - 1 }));
     }
     return way !== "not";
   }
@@ -349,6 +373,12 @@ export class Job implements EventLog {
     return toBatch([first, ...await loadMembers(this.#parts, this.#members, record.attempt)]);
   }
 
+  readonly #onUnwanted = (): void => {
+    if (!this.isRunning || this.#unwantedAt !== undefined) return;
+    this.#unwantedAt = Date.now();
+    this.#listener!.onUnwanted(this);
+  };
+
   readonly #log: LogSink = (record) =>
     this.#parts.log({ ...record, eventId: record.eventId ?? this.id });
 
@@ -372,8 +402,7 @@ export class Job implements EventLog {
       isStopped: this.#stopping && !this.#limit?.isReached,
       interruption: this.#watch?.reason,
     });
-    const { outcome, failure } = this.#settlement;
-    this.#attempt?.settled(outcome, failure, this.#run?.taken.length);
+    if (this.#attempt) this.#tellEnd();
   }
 
   readonly report = (level: LogLevel, message: string, fields?: object): void =>

@@ -1,4 +1,4 @@
-import type { Lease, Reservation } from "../store/mod.ts";
+import type { HungHandler, Lease, Reservation } from "../store/mod.ts";
 import { Job, type JobListener, type JobParts } from "./_job.ts";
 import { GrowingDelays } from "./_growing_delays.ts";
 import { Turns } from "./_turns.ts";
@@ -55,6 +55,9 @@ interface HeldJob {
 /** Largest number of cancelled events that are remembered until they are added. */
 const MAX_EARLY = 10_000;
 
+/** Time within which a handler ends that heeds its signal, in milliseconds: one that has not is noted. */
+const HUNG_MS = 1_000;
+
 /** Largest number of unsettled events, whether handled or not, unless more handlers run at once. */
 const MAX_JOBS = 2_048;
 
@@ -82,6 +85,8 @@ export class JobQueue implements JobListener {
   #onStuck: (() => void) | undefined;
   /** Jobs whose handlers run past their time limit. */
   readonly #overdue = new Set<Job>();
+  /** Jobs whose handlers were told to end, since their events are cancelled or another worker's. */
+  readonly #unwanted = new Set<Job>();
   #jobs = new Set<Job>();
   /** The first job of each event. A second one is given back. */
   #byId = new Map<string, Job>();
@@ -245,6 +250,16 @@ export class JobQueue implements JobListener {
     const dueSince = this.isBehind ? leases.at(-1)?.dueSince ?? Infinity : Infinity;
     this.#isLate = Date.now() - dueSince > LATE_MS;
     if (!this.#isLate) this.#credit = 0;
+  }
+
+  /** Has the events noted whose handlers were told to end and have not, so that everybody sees which places they hold. */
+  noteHung(): void {
+    const before = Date.now() - HUNG_MS;
+    const hung: HungHandler[] = [];
+    for (const { id, hungSince: since = Infinity } of this.#unwanted) {
+      if (since <= before) hung.push({ id, since });
+    }
+    this.#parts.versions.noteHung(hung);
   }
 
   /** Gives back what has waited for long: handlers have become slow, and other workers may have room. */
@@ -481,6 +496,11 @@ export class JobQueue implements JobListener {
     if (this.#overdue.delete(job)) this.#noteOverdue();
   }
 
+  /** Remembers a handler that was told to end. */
+  onUnwanted(job: Job): void {
+    this.#unwanted.add(job);
+  }
+
   #noteOverdue(): void {
     this.#parts.versions.noteOverdue([...this.#overdue].map(({ id }) => id));
   }
@@ -492,6 +512,7 @@ export class JobQueue implements JobListener {
 
   #end(job: Job): void {
     this.#jobs.delete(job);
+    this.#unwanted.delete(job);
     if (this.#overdue.delete(job)) this.#noteOverdue();
     if (this.#byId.get(job.id) === job) this.#byId.delete(job.id);
     const wasLeftOut = !this.#byId.has(job.id) && this.#leftOut.delete(job.id);

@@ -167,6 +167,7 @@ export class Settlement {
   /** Fails an event whose handler has not ended after its time limit: else it would hang the next process. */
   async giveUpWaiting(limitMs: number): Promise<void> {
     const error = new Error(`Still running after its time limit of ${limitMs} ms`);
+    this.#failure = { error };
     await this.#giveBackAs(this.#triedAgain(error, undefined));
   }
 

@@ -2,7 +2,13 @@ import process from "node:process";
 import { type LogSink, writeLog } from "../../core/mod.ts";
 import { CLOCK_SLACK_MS, sleep, withDeadline } from "../../core/timeouts.ts";
 import { ClosedError } from "../store/engine.ts";
-import type { EventRecord, EventStore, HandledEvents, ProcessNote } from "../store/mod.ts";
+import type {
+  EventRecord,
+  EventStore,
+  HandledEvents,
+  HungHandler,
+  ProcessNote,
+} from "../store/mod.ts";
 import { hasHandlerFor } from "../store/processes.ts";
 import { unhandledSince } from "../store/settlement.ts";
 import { GrowingDelays } from "./_growing_delays.ts";
@@ -35,8 +41,8 @@ const LEFT_MS = CLOCK_SLACK_MS + 1_000;
 /** Length of the note's list of events above which it says nothing about them: a cell takes up to 65,536 bytes. */
 const MAX_HANDLES_LENGTH = 30_000;
 
-/** Largest number of noted events whose handlers run past their time limits. */
-const MAX_OVERDUE = 20;
+/** Largest number of noted events whose handlers run past their time limits, and of those that do not heed their signals. */
+const MAX_NOTED = 20;
 
 /** Name of this process. */
 const NAME = nameOfProcess();
@@ -83,6 +89,8 @@ export class Versions {
   #isEnded = false;
   /** Events whose handlers run past their time limits. */
   #overdue: readonly string[] = [];
+  /** Handlers that were told to end and have not. */
+  #hung: readonly HungHandler[] = [];
   #others: Promise<readonly Note[]> | undefined;
   /** Time at which these were asked for, by the monotonic clock. */
   #askedAt = -Infinity;
@@ -107,7 +115,17 @@ export class Versions {
   /** Has the events noted whose handlers run past their time limits, by the next look at the clock. */
   noteOverdue(ids: readonly string[]): void {
     if (ids.length === 0 && this.#overdue.length === 0) return;
-    this.#overdue = ids.slice(0, MAX_OVERDUE);
+    this.#overdue = ids.slice(0, MAX_NOTED);
+    this.#notedAt = -Infinity;
+  }
+
+  /** Has the handlers noted that were told to end and have not, if they are others than before. */
+  noteHung(hung: readonly HungHandler[]): void {
+    const noted = hung.slice(0, MAX_NOTED);
+    const isSame = noted.length === this.#hung.length &&
+      noted.every(({ id }, i) => id === this.#hung[i]!.id);
+    if (isSame) return;
+    this.#hung = noted;
     this.#notedAt = -Infinity;
   }
 
@@ -202,7 +220,7 @@ export class Versions {
   async #note(): Promise<void> {
     const { store, owner: id, log, timeoutMs, concurrency: places } = this.#options;
     const { version, handles } = this.#own;
-    const [overdue, everyMs] = [this.#overdue, this.#everyMs];
+    const [overdue, hung, everyMs] = [this.#overdue, this.#hung, this.#everyMs];
     const isShort = JSON.stringify(handles).length <= MAX_HANDLES_LENGTH;
     const times = { startedAt: this.#startedAt, seenAt: Date.now() };
     const noted: readonly HandledEvents[] | null = isShort ? handles : null;
@@ -212,6 +230,7 @@ export class Versions {
         ...(version !== undefined && { version }),
         places,
         ...(overdue.length > 0 && { overdue }),
+        ...(hung.length > 0 && { hung }),
         ...times,
         everyMs,
         timeoutMs,

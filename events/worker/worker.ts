@@ -448,6 +448,7 @@ class StoreWorker implements EventWorker {
   async #run(): Promise<void> {
     await this.noted;
     while (!this.#stopping) {
+      this.#queue.noteHung();
       this.#versions.keep();
       this.#upkeep.run();
       this.#queue.returnStale();
