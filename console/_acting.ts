@@ -102,6 +102,7 @@ export async function doAct(
   const act = query
     ? await data.acts.all({ id, kind, query, of, by })
     : await data.acts.one({ id, kind, eventId: eventId!, by });
+  data.stir();
   if (act.eventId !== eventId || act.kind !== kind || !isSame(act.query, query)) {
     throw new ParameterError("'act' must be the act of the question");
   }

@@ -81,7 +81,7 @@ function sumText(sum: Balance): string {
     : "";
   const lost = others === 0
     ? ""
-    : ` What a process counted in the minute before it was killed is lost: it is among the ${
+    : ` If a process was killed, the counts of its last minute are lost, and among the ${
       number(Math.abs(others))
     }.`;
   return `${number(received)} received + ${number(emitted)} of its own${more} = ` +

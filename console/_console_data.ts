@@ -94,14 +94,17 @@ export class ConsoleData {
       log,
       async (period) => (await watch.activity.read(period)).activity?.total ?? null,
     );
-    watch.activity.onCount = () => {
-      this.#counter.stir();
-      watch.health.stir();
-    };
+    watch.activity.onCount = () => this.stir();
     this.telemetry = watch.activity.telemetry;
     this.isCounting = isNew;
     this.acts = new Acts({ store, records, log });
     this.actCounts = new ActCounts(store);
+  }
+
+  /** Notes that something has happened, so that the first page is read anew. */
+  stir(): void {
+    this.#counter.stir();
+    this.#watch.health.stir();
   }
 
   /** Event store, for the pages. */

@@ -12,7 +12,14 @@ import { type Content, tag } from "./_layout.ts";
 /** Time for which a lease may be over before its process counts as gone, in milliseconds: it may be renewing it. */
 export const SLACK_MS = 5_000;
 
-const NOT_RETURNED = "Its handler has not returned since.";
+/** Words around the time at which a handler was told to end, by the reason. */
+const TOLD = {
+  cancelled: ["Cancelled at ", ". Its handler has not returned since."],
+  lease_lost: [
+    "Its process has lost it. Its handler was told to stop at ",
+    ", and has not returned since.",
+  ],
+} as const;
 
 /** Handler that was told to end and has not returned since. */
 export interface Hung {
@@ -56,12 +63,10 @@ function hung(
     process: name ?? id.slice(0, 8),
     holdsPlace: !overdue.includes(told.id),
   };
+  const [before, behind] = TOLD[told.why];
   const at = new Date(told.since).toISOString();
-  return { ...known, text: `${beginningOf(known)} at ${at}. ${NOT_RETURNED} ${holdOf(known)}` };
+  return { ...known, text: `${before}${at}${behind} ${holdOf(known)}` };
 }
-
-const beginningOf = ({ why }: Pick<Hung, "why">): string =>
-  why === "cancelled" ? "Cancelled" : "No longer leased by its process, and told to stop";
 
 /** Says what a handler still holds, and until when. */
 export function holdOf({ process, holdsPlace }: Pick<Hung, "process" | "holdsPlace">): string {
@@ -72,13 +77,10 @@ export function holdOf({ process, holdsPlace }: Pick<Hung, "process" | "holdsPla
 }
 
 /** Shows what a handler still holds, and until when. */
-export const hungLine = (hung: Hung, ...before: readonly Content[]): Html =>
-  tag(
-    "div",
-    before,
-    ...[beginningOf(hung), " at ", time(hung.since, "short"), ". "],
-    `${NOT_RETURNED} ${holdOf(hung)}`,
-  );
+export function hungLine(hung: Hung, ...about: readonly Content[]): Html {
+  const [before, behind] = TOLD[hung.why];
+  return tag("div", about, before, time(hung.since, "short"), behind, " ", holdOf(hung));
+}
 
 type Note = Awaited<ReturnType<EventStore["processes"]>>[number];
 

@@ -152,7 +152,7 @@ function runningPage({ events, strays, isMore }: Running, context: PageContext):
     table("Running", columns, rows, { style: "cards", empty }),
     more,
     strays.length > 0 && [
-      tag("h2", "Held without an event"),
+      tag("h2", "Places held without an event"),
       tag("ul.wrong", strays.map(strayItem)),
     ],
     what,

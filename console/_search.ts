@@ -242,11 +242,9 @@ export async function readDetails(
   return { event, hung, before, first, steps, emitted, ancestors, related };
 }
 
-/** Finds the handler of an event that was told to end and has not. The notes are read only if there may be one. */
+/** Finds the handler of an event that was told to end and has not: there may be one once it was begun. */
 async function hungHandler(store: EventStore, record: EventRecord): Promise<Hung | undefined> {
-  const { lease, outcome, cancelRequestedAt } = record;
-  if (!lease && outcome !== "cancelled" && cancelRequestedAt === undefined) return undefined;
-  return hungIn(record, await store.processes(), Date.now());
+  return record.attempt === 0 ? undefined : hungIn(record, await store.processes(), Date.now());
 }
 
 /** Finds the events that an event came of, the nearest last. An event may be forgotten: then nothing is known before. */

@@ -7,7 +7,7 @@ import { html } from "@hono/hono/html";
 import type { Activity } from "../watch/activity.ts";
 import { type Health, shareOf, type Wrong, wrongIn } from "../watch/health.ts";
 import { type Hung, hungLine, hungOf, strayed } from "./_hung.ts";
-import { aboutOf, duration, type Html, link, number, shown, when } from "./_format.ts";
+import { aboutOf, duration, type Html, link, number, shown, time, when } from "./_format.ts";
 import {
   a,
   actLinks,
@@ -36,6 +36,8 @@ interface BriefEvent {
 interface BriefProcess extends Omit<Health["processes"][number], "running" | "strays"> {
   /** Number of events that it has leased. */
   readonly busy: number;
+  /** Number of places that are held by handlers whose events it has lost. */
+  readonly lost: number;
   /** The longest-running ones, at most three. */
   readonly running: readonly BriefEvent[];
 }
@@ -85,8 +87,9 @@ export function stripOf(health: Health): Strip {
       since: oldestDue.at,
     },
     recent: activity && { recent: activity.recent, before: activity.before, dead: activity.dead },
-    processes: processes.map(({ running, strays: _, ...process }) => ({
+    processes: processes.map(({ running, strays, ...process }) => ({
       ...process,
+      lost: strays.length,
       busy: running.length,
       running: running.slice(0, MAX_OF_PROCESS).map(briefOf),
     })),
@@ -228,7 +231,8 @@ function brief(event: BriefEvent, context: PageContext, now: number): Content {
 export function processes({ processes }: Strip, context: PageContext, now: number): Html {
   const columns = { process: "", version: "", since: "", busy: "num", runs: "", "last seen": "" };
   const rows = processes.map((process) => {
-    const { id, name, version, startedAt, seenAt, isGone, places, held, busy, running } = process;
+    const { id, name, version, startedAt, seenAt, isGone, places, held, busy, lost, running } =
+      process;
     const more = busy - running.length;
     return [
       td(shown(name ?? id, 80), "mono"),
@@ -241,9 +245,10 @@ export function processes({ processes }: Strip, context: PageContext, now: numbe
       td([
         running.map((each) => tag("div", brief(each, context, now))),
         more > 0 && dim(`and ${number(more)} more`),
+        lost > 0 && dim(`${number(lost)} whose ${lost === 1 ? "event" : "events"} it has lost`),
       ], "wrap"),
       isGone
-        ? td(["not seen since ", when(seenAt!, now)], "error")
+        ? td(["not seen since ", time(seenAt!, "short")], "error")
         : td(seenAt !== undefined && when(seenAt, now)),
     ];
   });

@@ -205,7 +205,9 @@ function processOf(note: Note, all: readonly EventRecord[]): ProcessHealth {
   const isGone = known !== undefined && isLate(known, Date.now());
   const own = new Set(running.map(({ record: { id } }) => id));
   // Among those that were not read, some may be its own.
-  const strays = isGone || all.length === MAX_RUNNING ? [] : hung.filter(({ id }) => !own.has(id) && !overdue.has(id));
+  const strays = isGone || all.length === MAX_RUNNING
+    ? []
+    : hung.filter(({ id }) => !own.has(id) && !overdue.has(id));
   const held = [...running.filter(({ isOverdue }) => !isOverdue), ...strays]
     .map(({ since }) => since).sort((a, b) => a - b);
   const heldSince = places === undefined || isGone ? null : held[places - 1] ?? null;

@@ -37,7 +37,7 @@ Deno.test("the sum of the first page adds up, and says what has not come in its 
   assertEquals(gone?.others, -2);
   assertMatch(
     textOf(gone),
-    / − 2 that were ended by hand = 0 h.*minute before it was killed .* the 2\./,
+    / − 2 that were ended by hand = 0 h.*process was killed, .* among the 2\./,
   );
   assertEquals(textOf(exact).includes("killed"), false);
   assertEquals([sumOf({}, 10_000, true), textOf(null).includes("Events of")], [null, false]);

@@ -690,6 +690,19 @@ browse(
     assertStringIncludes(await textOf(page), "All 10 places of the process");
     await follow(page, cancel, /act\?kind=cancel&id=/);
     await follow(page, "main form button", /delivery\?id=/);
+    // It does not heed its signal, so it goes on.
+    const asked = 'a[href^="act?kind=cancel"]';
+    await page.waitForSelector("text=Its handler has not returned since it was cancelled");
+    assertEquals(await page.locator(asked).count(), 0);
+    await page.goto(`${world.url}/console/running`);
+    const row = page.locator("tr", { hasText: "Its handler has not returned since." });
+    await row.waitFor();
+    assertEquals([await row.count(), await row.locator(asked).count()], [1, 0]);
+    await page.goto(`${world.url}/console/`);
+    await page.waitForSelector(".strip >> text=1 told to stop, not returned");
+    await page.waitForSelector("text=/It keeps its place until it returns, .* is restarted/");
+    assertEquals(await page.locator(cancel).count(), 0);
+    await page.goto(`${world.url}/console/delivery?${new URLSearchParams({ id: ids[0]! })}`);
     release();
     await page.waitForSelector(".head .state.dead");
     const wrong = { "X-Hub-Signature-256": `sha256=${"0".repeat(64)}` };
