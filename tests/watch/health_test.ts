@@ -84,9 +84,10 @@ testStoreOnce(
 );
 
 /** Names what is wrong with an activity. */
-function wrongWith(activity: Partial<RecentActivity>, hasDead = false): string[] {
+function wrongWith(activity: Partial<RecentActivity>, dead = 0): string[] {
   return wrongIn({
-    ...{ at: 0, processes: [], isCut: false, oldestDue: null, hasDead, problems: [] },
+    ...{ at: 0, processes: [], isCut: false, oldestDue: null, problems: [] },
+    stillDead: { count: dead, isMore: false },
     activity: { ...QUIET, ...activity },
   }).map(({ key }) => key);
 }
@@ -96,7 +97,7 @@ Deno.test("failed attempts are wrong if they are many, and refusals if they are 
   assertEquals(wrongWith({ recent: { attempts: 26, failed: 5 } }), []);
   assertEquals(wrongWith({ recent: { attempts: 25, failed: 5 } }), ["failure_rate"]);
   assertEquals(wrongWith({ dead: 3 }), []);
-  assertEquals(wrongWith({ dead: 3 }, true), ["dead"]);
+  assertEquals(wrongWith({ dead: 3 }, 3), ["dead"]);
   const refused = (code: string, count: number) => [{ source: "github", code, count, since: 0 }];
   assertEquals(wrongWith({ unverified: refused("INVALID_SIG", 2) }), []);
   assertEquals(wrongWith({ unverified: refused("MISSING_SIG", 99) }), []);
