@@ -1,6 +1,6 @@
 import { html, raw } from "@hono/hono/html";
 import type { StoredEvent } from "../events/mod.ts";
-import { doAct, whyNot } from "./_acting.ts";
+import { doAct, errorOf, whyNot } from "./_acting.ts";
 import type { Plan } from "./_deeds.ts";
 import { fieldsOf, hidden } from "./_form_fields.ts";
 import type { ActedEvents } from "./_act_lists.ts";
@@ -26,6 +26,8 @@ import {
   when,
 } from "./_format.ts";
 import { ParameterError, redirect, Refusal } from "./_http.ts";
+import { errorOf as errorLine } from "./_problems_page.ts";
+import { replayWaits, stripOf } from "./_strip.ts";
 import {
   a,
   type Content,
@@ -65,11 +67,20 @@ export async function question({ data, parameters, context, isPoll }: Visit): Pr
     const actId = newActId();
     const { event } = await found(data, id);
     const why = await whyNot(data, kind, event);
-    return { ...page, body: questionOfOne(kind, event, { actId, why }, context) };
+    const waits = await waitsOf(data, kind);
+    return { ...page, body: questionOfOne(kind, event, { actId, why, waits }, context) };
   }
   const query = actQueryOf(parameters, kind);
   const count = await data.actCounts.look(kind, query, isPoll);
-  return { ...page, body: questionOfMany(kind, query, count), isLive: count.isMore };
+  const [error, waits] = await Promise.all([errorOf(data, query), waitsOf(data, kind)]);
+  const body = questionOfMany(kind, query, count, { shown: choice(query, error, context), waits });
+  return { ...page, body, isLive: count.isMore };
+}
+
+/** Says that what is replayed waits, for the question before it; undefined if it is handled at once. */
+async function waitsOf(data: ConsoleData, kind: ActKind): Promise<string | undefined> {
+  const health = kind === "replay" ? await data.health() : null;
+  return health ? replayWaits(stripOf(health), Date.now()) : undefined;
 }
 
 /** Answers an operator who has confirmed an act. */
@@ -119,14 +130,14 @@ function planTurn(kind: "stop" | "resume", act: Act, change: () => Promise<void>
 /** Answers with the page of one act. */
 export async function progress({ data, parameters, context }: Visit): Promise<Page> {
   const act = await readAct(data, parameters);
-  const body = progressPage(act, isOperator(context));
+  const body = progressPage(act, context);
   return { title: "Act", at: "acts", body, isLive: act.state === "running", isPrivate: true };
 }
 
 /** Answers with a page of acts: of the latest, or of those behind a cursor. */
-export async function acts({ data, parameters }: Visit): Promise<Page> {
+export async function acts({ data, parameters, context }: Visit): Promise<Page> {
   const cursor = text(parameters, "cursor");
-  const body = actsPage(await readActs(data, parameters), cursor);
+  const body = actsPage(await readActs(data, parameters), cursor, context);
   return { title: "Acts", at: "acts", body, isLive: cursor === undefined, isPrivate: true };
 }
 
@@ -173,7 +184,11 @@ function noSuchAct(): never {
 function questionOfOne(
   kind: ActKind,
   event: StoredEvent,
-  { actId, why }: { readonly actId: string; readonly why: string | undefined },
+  { actId, why, waits }: {
+    readonly actId: string;
+    readonly why: string | undefined;
+    readonly waits: string | undefined;
+  },
   { hidesPayloads }: PageContext,
 ): Html {
   const { id, state, receivedAt } = event;
@@ -199,13 +214,13 @@ function questionOfOne(
     `${KIND_NAMES[kind]} event`,
     back(kind === "replay" ? "Back" : "Keep it"),
   );
-  return html`${noted(`${title}?`, known, `${consequence}${ofBatch}`)}${form}`;
+  return html`${noted(`${title}?`, known, `${consequence}${ofBatch}`, waits)}${form}`;
 }
 
 /** Shows what an act is about, and what it does. */
-const noted = (title: string, about: Html, ...texts: readonly string[]): Html =>
+const noted = (title: string, about: Html, ...texts: readonly (string | undefined)[]): Html =>
   html`${tag("h1", title)}${tag("div.note", about)}${
-    tag("div.note", texts.map((text) => tag("p", text)))
+    tag("div.note", texts.map((text) => text !== undefined && tag("p", text)))
   }`;
 
 /** Makes the form of an act, whose fields the act is read from. */
@@ -221,7 +236,12 @@ function actForm(
   }${typed}${button}${back}</form>`;
 }
 
-function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html {
+function questionOfMany(
+  kind: ActKind,
+  query: ActQuery,
+  counted: ActCount,
+  { shown, waits }: { readonly shown: Html; readonly waits: string | undefined },
+): Html {
   const { count, isMore, notKept } = counted;
   const what = `${number(count)} ${count === 1 ? "event" : "events"}`;
   const name = KIND_NAMES[kind];
@@ -238,7 +258,7 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
     return live(
       "often",
       tag("div.head", tag("h1", title), tag("span.badge.live", "counting")),
-      tag("div.note", choice(query)),
+      tag("div.note", shown),
       raw(`<progress aria-label="Counting"></progress>`),
       html`<p role="status">${[...progress, text].join(" ")}</p>`,
       tag("p.row", again, back("Stop counting")),
@@ -262,7 +282,7 @@ function questionOfMany(kind: ActKind, query: ActQuery, counted: ActCount): Html
     keep,
     kind === "purge" ? typedField(count) : undefined,
   );
-  return live("end", noted(`${name} ${what}?`, choice(query), text, ...leftAlone), form);
+  return live("end", noted(`${name} ${what}?`, shown, text, ...leftAlone, waits), form);
 }
 
 /** Makes the field in which the number of events is typed, which browsers check before they send it. */
@@ -281,18 +301,27 @@ const LABELS: Readonly<Record<keyof DeliveryQuery, string>> = {
   ...{ from: "received from", before: "received before" },
 };
 
-/** Shows a choice of deliveries. */
-const choice = (query: ActQuery): Html => facts(conditionsOf(query, 300));
+/** Shows a choice of deliveries. A problem is named by an error of it, if that is known. */
+const choice = (query: ActQuery, error: string | undefined, context: PageContext): Html =>
+  facts(conditionsOf(query, { error, max: 300 }, context));
 
 /** Lists the conditions of a choice with their names, as they are shown. */
-function conditionsOf(query: ActQuery, max: number): [string, Html | string | undefined][] {
+function conditionsOf(
+  query: ActQuery,
+  { error, max }: { readonly error: string | undefined; readonly max: number },
+  context: PageContext,
+): [string, Html | string | undefined][] {
   return (Object.keys(LABELS) as (keyof DeliveryQuery)[]).map((name) => {
     const { [name]: value } = query;
+    if (name === "problem" && query.problem !== undefined) {
+      const text = error === undefined ? shown(query.problem) : errorLine({ error }, max, context);
+      return [LABELS[name], a(link("problem", { id: query.problem }), text)];
+    }
     return [LABELS[name], typeof value === "number" ? time(value) : value && shown(value, max)];
   });
 }
 
-function progressPage(act: Act, canAct: boolean): Html {
+function progressPage(act: Act, context: PageContext): Html {
   const { id, kind, seen, notKept, state, eventId, error, query, of, lists, resumedBy } = act;
   const isRunning = state === "running";
   const isBad = state === "failed" || state === "interrupted";
@@ -310,12 +339,12 @@ function progressPage(act: Act, canAct: boolean): Html {
     tag("div.head", tag("h1", KIND_NAMES[kind]), badge),
     isRunning && html`<progress aria-label="Progress" ${raw(done)}></progress>`,
     html`<p role="status">${resultOf(act)}</p>`,
-    canAct && query && turn(act),
+    isOperator(context) && query && turn(act),
     error !== undefined && note("alert", true, tag("p", shown(error, 500))),
     known,
     lists !== undefined &&
       tag("p", a(link("changed", { id }), "Its events, and how they stand now")),
-    query && [tag("h2", "Choice"), choice(query)],
+    query && [tag("h2", "Choice"), choice(query, act.about, context)],
   );
   return html`${body}${tag("p.more", a("acts", "All acts"), " ", a("deliveries", "Deliveries"))}`;
 }
@@ -429,14 +458,19 @@ function changedPage({ act, events, part, parts, isCut }: ActedEvents): Html {
   );
 }
 
-function actsPage({ acts, cursor: next }: ActPage, cursor: string | undefined): Html {
+function actsPage(
+  { acts, cursor: next }: ActPage,
+  cursor: string | undefined,
+  context: PageContext,
+): Html {
   const latest = cursor !== undefined && a("acts", "The latest");
   const pace = latest ? undefined : "often";
   const columns = { act: "", state: "", at: "", on: "", by: "", changed: "num" };
   const title = tag("h1", "Acts");
   const older = next !== undefined && a(link("acts", { cursor: next }), "Older");
   if (acts.length > 0) {
-    const list = table("Acts", columns, acts.map(cellsOf), { style: "list acts" });
+    const rows = acts.map((act) => cellsOf(act, context));
+    const list = table("Acts", columns, rows, { style: "list acts" });
     const more = (latest || older) && tag("p.more", latest, " ", older);
     return html`${live(pace, tag("div.head", title), list)}${more}`;
   }
@@ -455,9 +489,10 @@ function stoppedAt({ state, changed, of }: Act): Content {
   return [state, !isOver && dim(` after ${number(changed)} of ${number(of)}`)];
 }
 
-function cellsOf(act: Act): Html[] {
-  const { id, kind, at, query, by, changed, batch } = act;
-  const conditions = query ? conditionsOf(query, 60).filter(([, value]) => value) : [];
+function cellsOf(act: Act, context: PageContext): Html[] {
+  const { id, kind, at, query, by, changed, batch, about: error } = act;
+  const all = query ? conditionsOf(query, { error, max: 60 }, context) : [];
+  const conditions = all.filter(([, value]) => value);
   const matches = conditions.map(([label, value], i) => [i > 0 && ", ", dim(label), " ", value]);
   return [
     td(a(link("progress", { id }), KIND_NAMES[kind])),

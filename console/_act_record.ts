@@ -42,7 +42,10 @@ export interface Act {
   readonly as?: number | undefined;
   /** Event that it was done to; undefined for all that match. */
   readonly eventId?: string | undefined;
-  /** Type of that event, and the repository or chat that it belongs to, or what else it was done to, for people. */
+  /**
+   * Type of that event, and the repository or chat that it belongs to, or what else it was done to, for people. Of all
+   * events of a problem it is the first line of an error.
+   */
   readonly about?: string | undefined;
   /** Choice of events, of an act on many. */
   readonly query?: ActQuery | undefined;

@@ -24,9 +24,13 @@ import {
   numberOf,
   text,
 } from "./_query.ts";
+import { nameOfError } from "./_timeline.ts";
 
 /** Longest time for which a program waits for a count, in milliseconds. */
 const MAX_WAIT_MS = 10_000;
+
+/** Most characters of an error that are kept with an act. */
+const MAX_ERROR = 300;
 
 /** Changes that an act would make, for a program that has asked. */
 export interface DryRun {
@@ -100,7 +104,7 @@ export async function doAct(
     );
   }
   const act = query
-    ? await data.acts.all({ id, kind, query, of, by })
+    ? await data.acts.all({ id, kind, query, of, by, about: await errorOf(data, query) })
     : await data.acts.one({ id, kind, eventId: eventId!, by });
   data.stir();
   if (act.eventId !== eventId || act.kind !== kind || !isSame(act.query, query)) {
@@ -113,6 +117,20 @@ export async function doAct(
   }
   return act;
 }
+
+/** Reads the first line of an error of the problem that a choice is about; undefined if it is about none. */
+export async function errorOf(
+  data: ConsoleData,
+  { problem: id }: ActQuery,
+): Promise<string | undefined> {
+  if (id === undefined) return undefined;
+  const { problems: [problem] } = await data.problems({ id, max: 1, hours: 1 });
+  return problem?.error.trimStart().split("\n", 1)[0]!.slice(0, MAX_ERROR);
+}
+
+/** Takes the text of an error out of an act. */
+export const withoutError = (act: Act): Act =>
+  act.query && act.about !== undefined ? { ...act, about: nameOfError(act.about) } : act;
 
 /** Checks whether the events of an act were counted, and are as many as its sender has been told. */
 function isCounted(

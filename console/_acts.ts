@@ -34,7 +34,9 @@ const SHOWN = 50;
 const STOP_KEPT_MS = 86_400_000;
 
 /** Question that an act answers: its id, its kind, who answers, and an event or a choice of events. */
-type Question = Pick<Act, "id" | "by" | "eventId" | "query" | "of"> & { readonly kind: ActKind };
+type Question = Pick<Act, "id" | "by" | "eventId" | "about" | "query" | "of"> & {
+  readonly kind: ActKind;
+};
 
 /** Thing that is done to an event, a schedule or a state, and who does it. */
 export type Deed = Pick<Act, "id" | "by" | "as" | "eventId" | "about"> & {

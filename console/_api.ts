@@ -11,6 +11,8 @@ import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { Problem, ProblemList } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { readAct, readActs, readChanged } from "./_act_pages.ts";
+import { withoutError } from "./_acting.ts";
+import type { ActPage } from "./_acts.ts";
 import { readDeliveries } from "./_deliveries_page.ts";
 import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
@@ -93,12 +95,16 @@ export const READINGS: Readonly<Record<string, Reading>> = {
   schedules: { read: readSchedules, hide: asIs },
   states: { read: readStates, hide: asIs },
   state: { read: readState, hide: hideValue },
-  acts: { read: readActs, hide: asIs },
-  progress: { read: readAct, hide: asIs },
+  acts: {
+    read: readActs,
+    hide: ({ acts, ...found }: ActPage) => ({ ...found, acts: acts.map(withoutError) }),
+  },
+  progress: { read: readAct, hide: withoutError },
   changed: {
     read: readChanged,
-    hide: ({ events, ...found }: Awaited<ReturnType<typeof readChanged>>) => ({
+    hide: ({ act, events, ...found }: Awaited<ReturnType<typeof readChanged>>) => ({
       ...found,
+      act: withoutError(act),
       events: events.map(({ event, ...each }) => ({
         ...each,
         event: event && withoutContent(event),

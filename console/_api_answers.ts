@@ -6,7 +6,7 @@
 import type { Context } from "@hono/hono";
 import { type LogSink, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
-import { askAct, doAct } from "./_acting.ts";
+import { askAct, doAct, withoutError } from "./_acting.ts";
 import { READINGS } from "./_api.ts";
 import { checkNames, FORM_NAMES, PAGE_NAMES } from "./_api_names.ts";
 import type { ConsoleData } from "./_console_data.ts";
@@ -175,7 +175,8 @@ export class Api {
     }
     if (name === "act") {
       const act = await doAct(data, parameters, by);
-      return privateResponse({ act }, act.state === "running" ? 202 : 200);
+      const told = this.#parts.hidesPayloads ? withoutError(act) : act;
+      return privateResponse({ act: told }, act.state === "running" ? 202 : 200);
     }
     if (dryRun) return privateResponse(await askPlan(planning, visit));
     const answer = await answering(visit);

@@ -64,7 +64,8 @@ export function balanceLine(sum: Balance | null, period: Period, { total }: Acti
   const { attempts, failed, parked, putOff } = total;
   const tried = `${number(attempts)} attempts have ended, and ${number(failed)} of them ` +
     `${failed === 1 ? "has" : "have"} failed; ${number(parked)} ${parked === 1 ? "has" : "have"} ` +
-    `parked its event, and ${number(putOff)} put it off.`;
+    `parked ${parked === 1 ? "its event" : "their events"}, and ${number(putOff)} put ` +
+    `${putOff === 1 ? "it" : "theirs"} off.`;
   return tag(
     "p.dim",
     sum ? `Events of the ${span}: ${sumText(sum)} ${tried}` : `In the ${span} ${tried}`,

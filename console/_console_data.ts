@@ -11,7 +11,7 @@ import {
   type ProblemOptions,
 } from "../events/store/mod.ts";
 import type { Telemetry } from "../telemetry/mod.ts";
-import type { ActivityCounter, Period } from "../watch/activity.ts";
+import type { Activity, ActivityCounter, Period } from "../watch/activity.ts";
 import type { Health } from "../watch/health.ts";
 import type { NotedRefusals } from "../watch/refusals.ts";
 import { Watch } from "../watch/watch.ts";
@@ -128,7 +128,7 @@ export class ConsoleData {
     const [counted, read, health] = await Promise.all([
       this.#counter.look(period),
       activity.read(period),
-      this.#health(),
+      this.health(),
     ]);
     const none = {
       ...{ counts: null, waiting: null, countedAt: null, doneCountedAt: null },
@@ -143,8 +143,13 @@ export class ConsoleData {
     return this.#watch.activity.refused();
   }
 
+  /** Adds up what was counted in a period; null as long as nothing was read. */
+  async activity(period: Period): Promise<Activity | null> {
+    return (await this.#watch.activity.read(period)).activity;
+  }
+
   /** Reads what may be wrong; null if that takes long, and a page would wait for it. */
-  async #health(): Promise<Health | null> {
+  async health(): Promise<Health | null> {
     const reading = this.#watch.health.look();
     return await withDeadline(reading, MAX_WAIT_MS).catch(() => null) ?? null;
   }

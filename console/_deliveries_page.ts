@@ -301,7 +301,7 @@ function cellsOf(row: DeliveryRow, withErrors: boolean, now: number): Html[] {
     ], "wrap"),
     ...withErrors ? [td(error !== undefined && firstLine(error), "wrap")] : [],
     td(shown(id, 90), "mono dim id off"),
-    td(attempts !== undefined && number(attempts), "num off"),
+    td(attempts !== undefined && attempts > 0 && number(attempts), "num off"),
   ];
 }
 

@@ -280,7 +280,7 @@ function factsOf(
     ["request id", requestId !== null && mono(requestId)],
     ["trace id", traceId !== undefined && mono(traceId)],
     ["ordering key", group],
-    ["attempts", number(record.attempt)],
+    ["attempts", record.attempt > 0 && number(record.attempt)],
     [
       "problem",
       record.problem !== undefined && state !== "done" &&

@@ -58,8 +58,8 @@ export function time(at: number, form: "full" | "short" | "minute" = "full"): Ht
   return html`<time datetime="${iso}" data-form="${form}" title="${iso}">${text}</time>`;
 }
 
-/** Units of an age, in milliseconds. */
-const AGES = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "min"], [1_000, "s"]] as const;
+/** Length from which on {@linkcode duration} shows whole seconds, in milliseconds. */
+const WHOLE_SECONDS_MS = 10_000;
 
 /**
  * Shows how long ago a time was, or in how long it comes, with the time on hover. The script counts on.
@@ -76,9 +76,8 @@ export function when(at: number, now: number = Date.now()): Html {
 
 function distance(at: number, now: number): string {
   const [away, isAhead] = [Math.abs(now - at), at > now];
-  const [ms, unit] = AGES.find(([ms]) => away >= ms) ?? [];
-  if (ms === undefined) return isAhead ? "now" : "just now";
-  const length = `${Math.floor(away / ms)} ${unit}`;
+  if (away < 1_000) return isAhead ? "now" : "just now";
+  const length = away < WHOLE_SECONDS_MS ? `${Math.floor(away / 1_000)} s` : duration(away);
   return isAhead ? `in ${length}` : `${length} ago`;
 }
 

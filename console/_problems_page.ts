@@ -1,5 +1,5 @@
 import { html, raw } from "@hono/hono/html";
-import type { Problem, ProblemList } from "../events/store/mod.ts";
+import type { EventRecord, Problem, ProblemList } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import {
   countText,
@@ -19,6 +19,7 @@ import { ParameterError } from "./_http.ts";
 import {
   a,
   beside,
+  type Content,
   current,
   facts,
   isOperator,
@@ -89,8 +90,12 @@ async function search(data: ConsoleData, query: DeliveryQuery, cursor: string | 
 /** Answers with the page of all problems. */
 export async function problems({ data, context }: Visit): Promise<Page> {
   const { problems: found, count } = await readProblems(data);
-  const columns = { error: "", dead: "num", retrying: "num", "last 24 h": "", last: "", first: "" };
-  const rows = found.map((each) => cellsOf(each, context));
+  const hasVersions = found.some(({ versions }) => versions.length > 0);
+  const columns = {
+    ...{ error: "", dead: "num", retrying: "num", "last 24 h": "", last: "", first: "" },
+    ...hasVersions && { versions: "" },
+  };
+  const rows = found.map((each) => cellsOf(each, hasVersions, context));
   const body = live(
     "rest",
     tag("div.head", tag("h1", "Problems")),
@@ -100,7 +105,7 @@ export async function problems({ data, context }: Visit): Promise<Page> {
         tag("h2", "No problem"),
         tag("p", "No event is dead or tried again because of an error."),
       )
-      : table("Problems", { ...columns, versions: "" }, rows, { style: "list problems" }),
+      : table("Problems", columns, rows, { style: "list problems" }),
     count.count > found.length &&
       tag("p.dim", `These are the ${SHOWN} with the most events, of ${countText(count)}.`),
   );
@@ -121,7 +126,7 @@ function ended(): Html {
   return live("end", tag("h1", "This problem has ended"), empty);
 }
 
-function cellsOf(problem: Problem, context: PageContext): Html[] {
+function cellsOf(problem: Problem, hasVersions: boolean, context: PageContext): Html[] {
   const { id, dead, retrying, handler, source, hours, firstAt, lastAt } = problem;
   return [
     td([
@@ -133,7 +138,7 @@ function cellsOf(problem: Problem, context: PageContext): Html[] {
     td(chartOf(hours), "off"),
     td(when(lastAt)),
     td(when(firstAt), "off"),
-    td(versionsOf(problem), "off"),
+    ...hasVersions ? [td(versionsOf(problem) ?? "–", "off")] : [],
   ];
 }
 
@@ -169,14 +174,19 @@ function problemPage(
 }
 
 /** Shows the beginning of an error, or its name alone where the app hides what handlers put into it. */
-function errorOf({ error }: Problem, max: number, { hidesPayloads }: PageContext): string {
+export function errorOf(
+  { error }: Pick<Problem, "error">,
+  max: number,
+  { hidesPayloads }: PageContext,
+): string {
   if (hidesPayloads) return nameOfError(error);
   const [line = ""] = error.trimStart().split("\n", 1);
   return shown(line, max) || "An error without a text";
 }
 
-const versionsOf = ({ versions }: Problem): string =>
-  versions.map((version) => shown(version, 40)).join(", ");
+/** Lists the versions of the code that have met a problem; undefined if apps have none. */
+const versionsOf = ({ versions }: Problem): string | undefined =>
+  versions.map((version) => shown(version, 40)).join(", ") || undefined;
 
 /** Links to the questions before acts on all events of a problem. */
 function actsOn({ id: problem, dead, retrying }: Problem): Html {
@@ -214,10 +224,10 @@ function eventsOf(
       td(a(link("delivery", { id }), record ? nameOf(record) : "of another version")),
       td(stateBadge(state)),
       td(when(receivedAt)),
-      td([record && shown(record.source, 60), beside(record && placeOf(record))], "wrap"),
+      td(record && aboutAndOrigin(record, hidesPayloads), "wrap"),
       ...hidesPayloads ? [] : [td(error !== undefined && shown(error.split("\n", 1)[0]!), "wrap")],
       td(shown(id, 90), "mono dim id off"),
-      td(record && number(record.attempt), "num off"),
+      td(record && record.attempt > 0 && number(record.attempt), "num off"),
     ];
   });
   const { problem: id, state } = query;
@@ -226,8 +236,20 @@ function eventsOf(
   const empty = isCut ? "None found so far." : "None in this state.";
   return [
     table("Events", columns, rows, { style: "list", empty }),
-    tag("p.more", older),
+    tag(
+      "p.more",
+      older,
+      a(link("deliveries", { state, problem: id }), "All of them, among the deliveries"),
+    ),
   ];
+}
+
+/** Says what an event is about, where it has a description, and where it comes from. */
+function aboutAndOrigin(record: EventRecord, hidesPayloads: boolean): Content {
+  const { description, source } = record;
+  const origin = [shown(source, 60), beside(placeOf(record))];
+  if (hidesPayloads || description === undefined) return origin;
+  return [tag("div", shown(description)), tag("div.why.dim", origin)];
 }
 
 /** Draws the failed attempts of hours as small bars. */

@@ -1,4 +1,5 @@
 import { SECRET_CODES } from "../watch/health.ts";
+import type { Activity, RefusedNumbers } from "../watch/activity.ts";
 import type { NotedRefusals, RefusalSample } from "../watch/refusals.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { dated, type Html, number, shown, when } from "./_format.ts";
@@ -58,27 +59,55 @@ export const withoutSamples = (found: readonly NotedRefusals[]): object[] =>
 
 /** Answers with the page of refused deliveries. */
 export async function refusals({ data, context }: Visit): Promise<Page> {
-  const found = await readRefusals(data);
+  const [found, activity] = await Promise.all([readRefusals(data), data.activity("hour")]);
   const list = found.length === 0
     ? tag(
       "p.dim",
       "No delivery was refused in the last day, as far as the processes have noted it.",
     )
-    : found.map((each) => section(each, context));
+    : [lost(), found.map((each) => section(each, activity, context))];
   const body = live("rest", tag("div.head", tag("h1", "Refused deliveries")), list);
   return { title: "Refused deliveries", at: "", body, isLive: true, isPrivate: true };
 }
 
-function section(refused: NotedRefusals, { platforms, hidesPayloads }: PageContext): Html {
+/** Says what has become of them, and how they are counted. */
+function lost(): Html {
+  return tag(
+    "div.note",
+    tag(
+      "p",
+      tag("b", "These deliveries were answered with an error, and were not stored."),
+      " They are lost unless their senders send them again. First mend what is wrong below, then have the sender " +
+        "deliver them again. GitHub, GitLab, Gitea and Forgejo do so by hand alone, on their page of the webhook's " +
+        "recent deliveries: GitHub calls it Redeliver, and keeps them for three days. Stripe, Slack and Telegram try " +
+        "again by themselves for a while.",
+    ),
+    tag(
+      "p.dim",
+      "Counted here: each kind since its first refusal without a pause of an hour, and beside it the last hour, as on " +
+        "the first page. The red box there counts only refusals because of a secret, since the last delivery that was " +
+        "verified, of the last 75 minutes at most.",
+    ),
+  );
+}
+
+function section(
+  refused: NotedRefusals,
+  activity: Activity | null,
+  { platforms, hidesPayloads }: PageContext,
+): Html {
   const { source, code, since, last, count, samples } = refused;
   const variables = platforms?.get(source)?.filter((name) => /SECRET|TOKEN|KEY/.test(name));
   const isSecret = Object.hasOwn(SECRET_CODES, code);
+  const isSame = (other: RefusedNumbers) => other.source === source && other.code === code;
+  const inHour = activity && (activity.refusedBy.find(isSame)?.count ?? 0);
   return tag(
     "section",
     tag("h2", `${shown(source)}: `, MEANINGS[code] ?? shown(code), beside(shown(code))),
     facts([
       ["deliveries", number(count)],
       ["since", dated(since)],
+      ["in the last hour", inHour !== null && number(inHour)],
       ["last", dated(last)],
       ["what to do", REMEDIES[code]],
       ["variables", isSecret && variables && variables.length > 0 && variables.join(", "), ".mono"],

@@ -15,8 +15,9 @@ short:{month:"short",day:"2-digit",hour:"2-digit",minute:"2-digit",second:"2-dig
 full:{...full,fractionalSecondDigits:3,timeZoneName:"short"}};
 for(const k in forms)forms[k]=new Intl.DateTimeFormat("en",forms[k]);
 const during=(at,f)=>"deliveries?from="+at+"&before="+(at+ +f.dataset.slot);
-const since=d=>{const s=(Date.now()-d)/1e3,a=Math.abs(s);for(const [n,u] of [[86400,"d"],[3600,"h"],[60,"min"],[1,"s"]])
-if(a>=n){const t=Math.floor(a/n)+" "+u;return s<0?"in "+t:t+" ago"}return s<0?"now":"just now"};
+const since=d=>{const s=(Date.now()-d)/1e3,a=Math.floor(Math.abs(s)),all=[[a/86400,"d"],[a/3600%24,"h"],[a/60%60,"min"],[a%60,"s"]]
+.map(([n,u])=>[Math.floor(n),u]),i=all.findIndex(([n])=>n);if(i<0)return s<0?"now":"just now";
+const t=all.slice(i,i+2).filter(([n])=>n).map(e=>e.join(" ")).join(" ");return s<0?"in "+t:t+" ago"};
 const localize=r=>{$("time[data-form]",r).forEach(t=>{const d=new Date(t.dateTime),f=forms[t.dataset.form];
 t.title=(f?"":forms.full.format(d)+", ")+t.dateTime.replace("T"," ").replace("Z"," UTC");t.textContent=f?f.format(d):since(d)});
 $("[data-at]",r).forEach(t=>{t.title=t.textContent+" UTC";const a=document.createElement("a"),at=t.dataset.at*6e4;

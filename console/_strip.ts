@@ -38,7 +38,7 @@ interface BriefProcess extends Omit<Health["processes"][number], "running" | "st
   readonly busy: number;
   /** Number of places that are held by handlers whose events it has lost. */
   readonly lost: number;
-  /** The longest-running ones, at most three. */
+  /** The longest-running ones, at most five. */
   readonly running: readonly BriefEvent[];
 }
 
@@ -56,14 +56,23 @@ export interface Strip {
   readonly longest: readonly BriefEvent[];
   /** Event that has been due for the longest; null if none is due. */
   readonly oldestDue: BriefEvent | null;
-  /** Numbers of attempts of the last 15 minutes and of the hour before, and of events that died in the last hour. */
-  readonly recent: Pick<NonNullable<Health["activity"]>, "recent" | "before" | "dead"> | null;
+  /**
+   * Numbers of attempts of the last 15 minutes and of the hour before, and of events that died in the last hour, with
+   * those of them that are dead still.
+   */
+  readonly recent:
+    | Pick<NonNullable<Health["activity"]>, "recent" | "before" | "dead">
+      & Pick<Health, "stillDead">
+    | null;
   /** Processes that have noted themselves, also those that are gone as long as their notes are kept. */
   readonly processes: readonly BriefProcess[];
 }
 
 /** Most events that are named of those that run, of all and of a process. */
-const [MAX_LONGEST, MAX_OF_PROCESS] = [5, 3] as const;
+const MAX_NAMED = 5;
+
+/** Time for which an event may be due before a replay is said to wait behind it, in milliseconds. */
+const LONG_DUE_MS = 5_000;
 
 /** Takes what the first page shows out of what was read. */
 export function stripOf(health: Health): Strip {
@@ -80,18 +89,21 @@ export function stripOf(health: Health): Strip {
       of: sum(places.map(({ places }) => places ?? 0)),
     },
     hung: processes.flatMap((process) => hungIn(process, at)).sort((a, b) => a.since - b.since),
-    longest: all.slice(0, MAX_LONGEST).map(briefOf),
+    longest: all.slice(0, MAX_NAMED).map(briefOf),
     oldestDue: oldestDue && {
       id: oldestDue.id,
       name: oldestDue.record ? aboutOf(oldestDue.record) : shown(oldestDue.id),
       since: oldestDue.at,
     },
-    recent: activity && { recent: activity.recent, before: activity.before, dead: activity.dead },
+    recent: activity && {
+      ...{ recent: activity.recent, before: activity.before, dead: activity.dead },
+      stillDead: health.stillDead,
+    },
     processes: processes.map(({ running, strays, ...process }) => ({
       ...process,
       lost: strays.length,
       busy: running.length,
-      running: running.slice(0, MAX_OF_PROCESS).map(briefOf),
+      running: running.slice(0, MAX_NAMED).map(briefOf),
     })),
   };
 }
@@ -107,6 +119,17 @@ function hungIn(process: Health["processes"][number], now: number): Hung[] {
     hungOf(record, { ...process, overdue: isOverdue ? [record.id] : [] }, now) ?? []
   );
   return [...own, ...process.strays.map((each) => strayed(each, process))];
+}
+
+/** Says why events that are replayed now are not handled at once; undefined if they are. */
+export function replayWaits({ places, oldestDue }: Strip, now: number): string | undefined {
+  const dueMs = oldestDue ? now - oldestDue.since : 0;
+  const due = dueMs > LONG_DUE_MS ? `other events have been due for ${duration(dueMs)}` : undefined;
+  const full = places.of > 0 && places.busy >= places.of
+    ? `${number(places.of)} ${places.of === 1 ? "place, and it is" : "places, all"} busy`
+    : undefined;
+  const why = full && due ? `${full}, and ${due}` : full ?? due;
+  return why && `${why[0]!.toUpperCase()}${why.slice(1)}: what is replayed waits.`;
 }
 
 /** Shows what may be wrong: red if it is. */
@@ -150,28 +173,63 @@ export function stripTiles(strip: Strip | null, activity: Activity | null, now: 
       link("deliveries", { state: "dead" }),
       "died, last hour",
       recent ? number(recent.dead) : "…",
-      undefined,
+      recent && stillDeadText(recent),
     ),
     tile(
       "refused",
       "refusals",
       "refused",
       refused === undefined ? "…" : number(refused),
-      activity && (activity.slotMs === 60_000 ? "last hour" : "last 24 hours"),
+      activity &&
+        `${activity.slotMs === 60_000 ? "last hour" : "last 24 hours"}, for any reason`,
     ),
   );
 }
 
+/** Says how many of the events that died in the last hour are dead still. */
+function stillDeadText({ dead, stillDead }: NonNullable<Strip["recent"]>): string | undefined {
+  const { count, isMore } = stillDead;
+  if (dead === 0 || isMore) return undefined;
+  return count === 0 ? "none is dead any more" : `${number(count)} still dead`;
+}
+
 /** Lists what is wrong, each with the way on. */
-export function wrongList({ wrong, longest }: Strip, context: PageContext, now: number): Html {
-  if (wrong.length === 0) return tag("p.dim", "Nothing is wrong.");
-  const items = wrong.map((each) => tag("li", tag("p", shown(each.text, 400)), wayOn(each)));
-  const isHeld = wrong.some(({ kind }) => kind === "places_held");
-  return tag(
-    "div.note.bad",
-    tag("ul.wrong", items),
-    isHeld && tag("ul.wrong", longest.map((event) => runningItem(event, context, now))),
+export function wrongList(strip: Strip, context: PageContext, now: number): Html {
+  if (strip.wrong.length === 0) return tag("p.dim", "Nothing is wrong.");
+  const items = strip.wrong.map((each) =>
+    tag("li", tag("p", textOf(each)), wayOn(each), holders(each, strip, context, now))
   );
+  return tag("div.note.bad", tag("ul.wrong", items));
+}
+
+/** Shows the text of something that is wrong. The id of an event in it is a link. */
+function textOf({ text, eventId: id }: Wrong): Content {
+  const at = id === undefined ? -1 : text.indexOf(id);
+  if (id === undefined || at < 0) return shown(text, 400);
+  const behind = text.slice(at + id.length);
+  return [
+    ...[shown(text.slice(0, at), 400), a(link("delivery", { id }), shown(id, 120), "mono")],
+    shown(behind, 200),
+  ];
+}
+
+/** Lists the events that a process runs whose places are held, under a label. */
+function holders(
+  { kind, key }: Wrong,
+  { processes }: Strip,
+  context: PageContext,
+  now: number,
+): Content {
+  const process = kind === "places_held" &&
+    processes.find(({ id }) => key === `places_held:${id}`);
+  if (!process) return undefined;
+  const { running, busy } = process;
+  const more = busy - running.length;
+  return [
+    tag("div.dim", "The process runs, the longest first:"),
+    tag("ul.wrong", running.map((event) => runningItem(event, context, now))),
+    more > 0 && tag("div", a("running", `and ${number(more)} more`)),
+  ];
 }
 
 /** Lists handlers that were told to end and have not, with what they hold. */
@@ -179,8 +237,8 @@ export function hungList({ hung, longest, processes }: Strip): Html | undefined 
   if (hung.length === 0) return undefined;
   const named = [...longest, ...processes.flatMap(({ running }) => running)];
   const nameOf = (id: string) => named.find((each) => each.id === id)?.name ?? shown(id, 120);
-  const more = hung.length - MAX_LONGEST;
-  const items = hung.slice(0, MAX_LONGEST).map((each) =>
+  const more = hung.length - MAX_NAMED;
+  const items = hung.slice(0, MAX_NAMED).map((each) =>
     tag("li", hungLine(each, a(link("delivery", { id: each.id }), nameOf(each.id)), ": "))
   );
   return tag(
@@ -196,7 +254,7 @@ function wayOn({ kind, key }: Wrong): Content {
   if (kind === "failure_rate") return a("problems", "Problems");
   if (kind === "dead") return a(link("deliveries", { state: "dead" }), "Dead events");
   const id = key.slice("problem:".length);
-  return kind === "problem" ? a(link("problem", { id }), "Its events") : undefined;
+  return kind === "problem" ? a(link("problem", { id }), "This problem") : undefined;
 }
 
 function runningItem(event: BriefEvent, context: PageContext, now: number): Html {

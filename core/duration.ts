@@ -1,8 +1,8 @@
-/** Formats a length of time in its two largest units: `1 h 5 min`. */
+/** Formats a length of time in its two largest units, rounded down, so that all pages say the same: `1 h 5 min`. */
 export function duration(ms: number): string {
-  if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
-  if (ms < 10_000) return `${(ms / 1_000).toFixed(1)} s`;
-  const seconds = Math.round(ms / 1_000);
+  if (ms < 1_000) return `${Math.max(0, Math.floor(ms))} ms`;
+  if (ms < 10_000) return `${(Math.floor(ms / 100) / 10).toFixed(1)} s`;
+  const seconds = Math.floor(ms / 1_000);
   const parts = [
     [Math.floor(seconds / 86_400), "d"],
     [Math.floor(seconds / 3_600) % 24, "h"],

@@ -13,6 +13,7 @@ import type { NotedRefusals } from "./refusals.ts";
 import { isTallyRecord, MAX_TYPES, recordOf, sumOf, type Tallies, Tally } from "./tally.ts";
 
 export { type Period, PERIODS } from "./_chart.ts";
+export type { RefusedNumbers } from "./_refused.ts";
 export type { Activity, AttemptNumbers, RecentActivity } from "./_sums.ts";
 
 /** Minutes that stay in memory: the last hour and what it is compared with. They include two quarters. */

@@ -13,7 +13,7 @@ export interface Alert {
    * - `places_held`: all places of a process are held, for over a minute while events are due, or for over five; or a
    *   handler runs past its time limit.
    * - `failure_rate`: at least a fifth of the attempts of the last 15 minutes have failed, and at least five.
-   * - `dead`: events have died in the last hour, and some of the dead are there still.
+   * - `dead`: events have died in the last hour, and some of them are dead still: nobody has replayed or purged them.
    * - `refused`: at least three deliveries to a platform were refused because of their secret, and none was verified since,
    *   for 90 seconds to 150. A stranger may have sent them if over 30 came in two minutes, and five times as many as in the
    *   busiest minute of the last 75, or if others were refused beside verified ones before: then none must have been

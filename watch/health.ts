@@ -5,9 +5,10 @@
  * @module
  */
 import { duration } from "../core/duration.ts";
-import type { EventRecord, EventStore, HungHandler } from "../events/store/mod.ts";
+import type { BoundedCount, EventRecord, EventStore, HungHandler } from "../events/store/mod.ts";
 import { isLate } from "../events/store/processes.ts";
 import type { RecentProblem } from "../events/store/own_cells.ts";
+import { CHARTS, MINUTE_MS, spanOf } from "./_chart.ts";
 import { REFUSED, SECRET_CODES } from "./_refused.ts";
 import type { AttemptNumbers, RecentActivity } from "./_sums.ts";
 import type { Alert } from "./alert.ts";
@@ -29,8 +30,8 @@ const REPEATED = 3;
 /** Longest texts of a handler and of an error. */
 const [MAX_HANDLER, MAX_LINE] = [100, 200] as const;
 
-/** Most running events that are read. */
-const MAX_RUNNING = 500;
+/** Most running events that are read, and most dead ones. */
+const [MAX_RUNNING, MAX_DEAD] = [500, 500] as const;
 
 /** Shortest time from one reading to the next, and the rest after one as a multiple of its duration: 2 % of the time. */
 const [PERIOD_MS, REST] = [1_500, 50] as const;
@@ -86,14 +87,19 @@ export interface Health {
   readonly oldestDue: Awaited<ReturnType<EventStore["inspect"]["oldestDue"]>>;
   /** Recent activity; null as long as it was not read. */
   readonly activity: RecentActivity | null;
-  /** True if events have died in the last hour, and dead ones that failed are there still. */
-  readonly hasDead: boolean;
+  /**
+   * Number of the events that have died in the last hour and are dead still: nobody has replayed or purged them. If more
+   * than 500 are dead, only the latest of these are read, and there may be more.
+   */
+  readonly stillDead: BoundedCount;
   /** Problems that are new, and those that somebody was told of and that are not over. */
   readonly problems: readonly RecentProblem[];
 }
 
 /** Something that is wrong. */
 export interface Wrong extends Pick<Alert, "kind" | "key" | "text" | "since"> {
+  /** Id of the event that the text names. */
+  readonly eventId?: string | undefined;
   /** Set if it is worth a message only to those who have got one when it was new. */
   readonly isOld?: boolean | undefined;
 }
@@ -159,9 +165,9 @@ export class HealthReader {
   }
 
   /** Waits longer and longer while the same is found. */
-  #noteIdle({ processes, oldestDue, activity }: Health): void {
+  #noteIdle({ processes, oldestDue, activity, stillDead }: Health): void {
     const running = processes.map(({ id, running }) => [id, ...running.map(({ since }) => since)]);
-    const found = JSON.stringify([running, oldestDue?.id, activity]);
+    const found = JSON.stringify([running, oldestDue?.id, activity, stillDead]);
     this.#idleMs = found === this.#found ? Math.min(2 * this.#idleMs, IDLE_MS) : PERIOD_MS;
     this.#idleUntil = performance.now() + this.#idleMs;
     this.#found = found;
@@ -180,13 +186,22 @@ export class HealthReader {
       processes: notes.map((note) => processOf(note, running)),
       isCut: running.length === MAX_RUNNING,
       ...{ oldestDue, activity, problems },
-      hasDead: (activity?.dead ?? 0) > 0 && await this.#hasDead(),
+      stillDead: await this.#stillDead(activity),
     };
   }
 
-  async #hasDead(): Promise<boolean> {
-    const list = this.#store.list({ state: "dead", outcome: "failed", order: "newest", limit: 1 });
-    return (await Array.fromAsync(list)).length > 0;
+  async #stillDead(activity: RecentActivity | null): Promise<BoundedCount> {
+    const dead = activity?.dead ?? 0;
+    if (dead === 0) return { count: 0, isMore: false };
+    // The first of the minutes in which they were counted.
+    const since = (spanOf(Date.now()) - CHARTS.hour.slots + 1) * MINUTE_MS;
+    const filter = { state: "dead", outcome: "failed" } as const;
+    const list = this.#store.list({ ...filter, order: "newest", maxReads: MAX_DEAD });
+    let count = 0;
+    for await (const { settledAt } of list as AsyncIterable<EventRecord>) {
+      if ((settledAt ?? 0) >= since && ++count === dead) return { count, isMore: false };
+    }
+    return { count, isMore: list.cursor !== undefined };
   }
 }
 
@@ -219,13 +234,15 @@ function processOf(note: Note, all: readonly EventRecord[]): ProcessHealth {
 
 /** Finds what is wrong. */
 export function wrongIn(health: Health): Wrong[] {
-  const { oldestDue, activity, hasDead, problems, at } = health;
+  const { oldestDue, activity, stillDead, problems, at } = health;
   const found: (Wrong | undefined)[] = [
     ...health.processes.map((process) => heldIn(process, health)),
     oldestDue && at - oldestDue.at > DUE_MS ? dueTooLong(oldestDue, at) : undefined,
   ];
   if (activity) found.push(failing(activity, at), ...refused(activity));
-  if (activity && hasDead) found.push(died(activity, at));
+  if (activity && (stillDead.count > 0 || stillDead.isMore)) {
+    found.push(died(activity, stillDead, at));
+  }
   found.push(...problems.map(newProblem));
   return found.filter((each) => each !== undefined);
 }
@@ -256,7 +273,7 @@ function dueTooLong(
   const text = `An event has been due for ${
     duration(at - since)
   }, and nobody has taken it: ${name}`;
-  return { kind: "oldest_due", key: "oldest_due", since, text };
+  return { kind: "oldest_due", key: "oldest_due", since, text, eventId: id };
 }
 
 /** Tells whether a process has no place left, or a handler that runs past its time limit. */
@@ -277,6 +294,7 @@ function heldIn(process: ProcessHealth, { oldestDue, at }: Health): Wrong | unde
   return {
     ...{ kind: "places_held", key: `places_held:${id}`, since: isHeld ? heldSince : shown.since },
     text: `${what} ${event}, since ${duration(at - shown.since)}`,
+    eventId: "record" in shown ? shown.record.id : shown.id,
   };
 }
 
@@ -289,10 +307,13 @@ function failing({ recent, before }: RecentActivity, at: number): Wrong | undefi
   return { kind: "failure_rate", key: "failure_rate", since: at, text };
 }
 
-function died({ dead }: RecentActivity, at: number): Wrong {
-  const text = dead === 1
+function died({ dead }: RecentActivity, { count, isMore }: BoundedCount, at: number): Wrong {
+  const all = dead === 1
     ? "An event has died in the last hour"
     : `${dead} events have died in the last hour`;
+  const text = isMore || count >= dead
+    ? all
+    : `${all}, and ${count} of them ${count === 1 ? "is" : "are"} still dead`;
   return { kind: "dead", key: "dead", since: at, text };
 }
 

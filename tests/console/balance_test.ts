@@ -66,3 +66,12 @@ Deno.test("what comes after the events were counted is in no part of the sum", a
   assertEquals(activity?.total.received, 3);
   assertEquals([sum?.received, sum?.queued, sum?.others], [1, 1, 0]);
 });
+
+Deno.test("attempts that have put events off or parked them are one or several", () => {
+  const line = (parked: number, putOff: number) => {
+    const total = { ...NONE, parked, putOff };
+    return String(balanceLine(null, "hour", { total } as Activity));
+  };
+  assertMatch(line(1, 1), /1 has parked its event, and 1 put it off\./);
+  assertMatch(line(2, 3), /2 have parked their events, and 3 put theirs off\./);
+});

@@ -917,3 +917,13 @@ browse(
     await page.waitForRequest((request) => request.headers()["x-poll"] === "1");
   },
 );
+
+browse(
+  "the script says how far away a time is as the app does: in two units, rounded down",
+  async (world) => {
+    const delayMs = 7 * 86_400_000 - 1_800_000;
+    const { id } = await world.store.emit("jobs", "digest", {}, { id: "later", delayMs });
+    const page = await world.enter(`delivery?id=${encodeURIComponent(id)}`);
+    await page.waitForSelector('time[data-form=ago]:text-is("in 6 d 23 h")');
+  },
+);

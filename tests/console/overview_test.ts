@@ -1,6 +1,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { type Strip, stripTiles, wrongList } from "../../console/_strip.ts";
 import { startWorker } from "../../events/mod.ts";
-import { claim, delivery, openBoard, VIEWER } from "./_board.ts";
+import type { Wrong } from "../../watch/health.ts";
+import { claim, delivery, openBoard, storeDead, VIEWER } from "./_board.ts";
 import { until } from "./_data.ts";
 import { MonotonicClock } from "../_monotonic_clock.ts";
 import { WallClock } from "../_wall_clock.ts";
@@ -74,4 +76,90 @@ Deno.test("what was due at the last look is not red later, and the page says whe
   const html = await look();
   assert(!html.includes("nobody has taken it"));
   assertStringIncludes(html, "Looked for what is wrong <time");
+});
+
+/** A process of the first page that runs one event. */
+const running = (id: string, runs: string) => ({
+  ...{ id, name: id, version: undefined, startedAt: 0, seenAt: 0, places: 1, heldSince: 0 },
+  ...{ busy: 1, running: [{ id: runs, name: "push", since: 0 }] },
+});
+
+/** Shows what is wrong to an operator. */
+function wrongTo(wrong: readonly Wrong[], strip: Partial<Strip> = {}): string {
+  const none = { at: 0, places: { busy: 2, of: 2 }, longest: [], oldestDue: null, recent: null };
+  const context = {
+    ...{ name: "bot", environment: undefined, sendsExamples: false, hidesPayloads: false },
+    session: { id: "s", role: "operator" } as never,
+  };
+  return String(wrongList({ ...none, processes: [], ...strip, wrong }, context, 60_000));
+}
+
+Deno.test("ids of what is wrong are links, and the rows of a process are below its sentence", () => {
+  const held = (process: string, eventId: string): Wrong => ({
+    ...{ kind: "places_held", key: `places_held:${process}`, since: 0, eventId },
+    text: `All 1 places of the process ${process} have been held, the longest by ${eventId} (push)`,
+  });
+  const html = wrongTo([
+    held("p1", "github:<1>"),
+    held("p2", "github:2"),
+    { kind: "dead", key: "dead", since: 0, text: "An event has died in the last hour" },
+  ], { processes: [running("p1", "github:<1>"), running("p2", "github:2")] });
+  assertStringIncludes(
+    html,
+    'by <a class="mono" href="delivery?id=github%3A%3C1%3E">github:&lt;1&gt;</a> (push)',
+  );
+  const order = [
+    ...["the process p1", "The process runs", "act?kind=cancel&amp;id=github%3A%3C1%3E"],
+    ...["the process p2", "The process runs", "act?kind=cancel&amp;id=github%3A2", "has died"],
+  ];
+  let at = 0;
+  for (const part of order) {
+    at = html.indexOf(part, at);
+    assert(at >= 0, `${part} in its place of ${html}`);
+  }
+});
+
+Deno.test("the tile of what died is red only while some of it is dead still", () => {
+  const tiles = (count: number, wrong: readonly Wrong[]) => {
+    const numbers = { attempts: 0, failed: 0 };
+    const recent = {
+      ...{ recent: numbers, before: numbers, dead: 65 },
+      stillDead: { count, isMore: false },
+    };
+    const none = { at: 0, places: { busy: 0, of: 0 }, longest: [], oldestDue: null };
+    return String(stripTiles({ ...none, processes: [], recent, wrong }, null, 0));
+  };
+  const calm = tiles(0, []);
+  assertStringIncludes(calm, "none is dead any more");
+  assert(!calm.includes('class="bad"'));
+  const died: Wrong = { kind: "dead", key: "dead", since: 0, text: "65 events have died" };
+  assertMatch(tiles(5, [died]), /class="bad" href="deliveries\?state=dead">.*65.*5 still dead/);
+});
+
+Deno.test("the question before a replay says that what is replayed waits", async () => {
+  using reading = new MonotonicClock();
+  await using board = await openBoard();
+  const { store } = board;
+  const dead = await storeDead(store, "dead");
+  const held = Promise.withResolvers<void>();
+  const worker = startWorker(store, () => held.promise, { concurrency: 1, leaseMs, log: () => {} });
+  const operator = { Cookie: await board.login() };
+  const ask = async (choice: string) => {
+    reading.advance(21_000);
+    return await (await board.get(`/act?kind=replay&${choice}`, operator)).text();
+  };
+  try {
+    const [one, many] = [`id=${encodeURIComponent(dead)}`, "state=dead"];
+    for (const choice of [one, many]) assert(!(await ask(choice)).includes("busy"));
+    await store.accept(delivery("1"));
+    const waits = "1 place, and it is busy: what is replayed waits.";
+    for (const choice of [one, many]) {
+      await until(async () => (await ask(choice)).includes(waits));
+    }
+    const purge = await board.get(`/act?kind=purge&id=${encodeURIComponent(dead)}`, operator);
+    assert(!(await purge.text()).includes("busy"));
+  } finally {
+    held.resolve();
+    await worker.stop();
+  }
 });

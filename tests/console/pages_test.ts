@@ -945,7 +945,10 @@ Deno.test("the list shows why deliveries have failed", async () => {
 Deno.test("a time is shown by how far away it is, with the time itself on hover", () => {
   const now = Date.UTC(2026, 0, 1);
   const cases = [
-    ...[[-500, "just now"], [500, "now"], [-90_000, "1 min ago"], [90_000, "in 1 min"]] as const,
+    ...[[-500, "just now"], [500, "now"], [-90_000, "1 min 30 s ago"], [
+      90_999,
+      "in 1 min 30 s",
+    ]] as const,
     ...[[-7_200_000, "2 h ago"], [3 * 86_400_000, "in 3 d"], [-1_000, "1 s ago"]] as const,
   ];
   for (const [awayMs, text] of cases) {
@@ -976,5 +979,18 @@ Deno.test("each page says how long ago its times were", async () => {
     const html = await page(board, path);
     assertMatch(html, /<time datetime="[^"]+Z" data-form="ago" title="[^"]+Z">/, path);
     assert(!html.includes('data-form="short"'), path);
+  }
+});
+
+Deno.test("an event that has never run has no number of attempts", async () => {
+  await using board = await openBoard();
+  await board.store.accept(delivery("1"));
+  const attempts = /<dt>attempts<\/dt>|<td class="num off">\d/;
+  for (const path of ["/delivery?id=github:1", "/deliveries"]) {
+    assert(!attempts.test(await page(board, path)), path);
+  }
+  await claim(board.store);
+  for (const path of ["/delivery?id=github:1", "/deliveries"]) {
+    assertMatch(await page(board, path), attempts, path);
   }
 });

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { readProblem, readProblems } from "../../console/_problems_page.ts";
-import { openBoard, storeDead, VIEWER } from "./_board.ts";
-import { openData } from "./_data.ts";
+import { openBoard, OPERATOR, storeDead, VIEWER } from "./_board.ts";
+import { openData, until } from "./_data.ts";
 
 type Board = Awaited<ReturnType<typeof openBoard>>;
 
@@ -89,4 +89,63 @@ Deno.test("the data of the pages is JSON", async () => {
   assertEquals(one.problem!.hours.length, 72);
   assertEquals(one.page.events.length, 2);
   assert(JSON.stringify(one).includes("github:1"));
+});
+
+/** Asks for an act on all dead events of a problem, and does it. Returns the question and the id of the act. */
+async function actOnAll(board: Board, kind: string, problem: string) {
+  const question = await page(board, `/act?kind=${kind}&state=dead&problem=${problem}`);
+  const [, act = ""] = /name="act" value="([^"]+)"/.exec(question) ?? [];
+  const fields = { kind, state: "dead", problem, of: "2", act };
+  assertEquals((await board.act(fields)).status, 303);
+  return { question, act };
+}
+
+Deno.test("an act on a problem names its error, also when the problem has ended", async () => {
+  await using board = await openBoard();
+  const [first] = await twoProblems(board);
+  const { question, act } = await actOnAll(board, "replay", first!);
+  await until(async () => (await board.store.stats()).dead === 1);
+  assertStringIncludes(await page(board, `/problem?id=${first}`), "This problem has ended");
+  const named = `<a href="problem?id=${first}">Error: no issue 1`;
+  for (const html of [question, await page(board, `/progress?id=${act}`)]) {
+    assertStringIncludes(html, named);
+    assert(!html.includes(HOSTILE));
+  }
+  assertStringIncludes(await page(board, "/acts"), named);
+});
+
+Deno.test("an act on a problem names only the kind of its error where payloads are hidden", async () => {
+  await using board = await openBoard({ hidesPayloads: true });
+  const [first] = await twoProblems(board);
+  const { question, act } = await actOnAll(board, "replay", first!);
+  const Authorization = `Bearer ${OPERATOR}`;
+  const read = async (path: string) =>
+    await (await board.get(`/api/${path}`, { Authorization })).text();
+  const found = [
+    ...[question, await page(board, `/progress?id=${act}`), await page(board, "/acts")],
+    ...await Promise.all([read(`progress?id=${act}`), read("acts"), read(`changed?id=${act}`)]),
+  ];
+  for (const text of found) {
+    assert(text.includes(first!) && text.includes("Error") && !text.includes("no issue"), text);
+  }
+});
+
+Deno.test("the events of a problem say what they are about, and are listed with the deliveries", async () => {
+  for (const hidesPayloads of [false, true]) {
+    await using board = await openBoard({ hidesPayloads });
+    await storeDead(board.store, "1", { description: `#17 ${HOSTILE}` });
+    const [problem] = (await board.store.inspect.problems()).problems;
+    const html = await page(board, `/problem?id=${problem!.id}`);
+    assertEquals(html.includes("#17 &lt;script&gt;"), !hidesPayloads);
+    const [, list] = /href="(deliveries\?problem=\w+)"/.exec(html)!;
+    assertStringIncludes(await page(board, `/${list}`), "github:1");
+  }
+});
+
+Deno.test("problems of an app without a version have no column and no fact for it", async () => {
+  await using board = await openBoard();
+  const [first] = await twoProblems(board);
+  for (const path of ["/problems", `/problem?id=${first}`]) {
+    assert(!(await page(board, path)).includes("versions"), path);
+  }
 });

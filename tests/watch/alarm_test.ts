@@ -9,7 +9,8 @@ import { WallClock } from "../_wall_clock.ts";
 import { testStoreOnce } from "../events/store/contract/_contract.ts";
 
 const HEALTHY: Health = {
-  ...{ at: 0, processes: [], isCut: false, oldestDue: null, activity: null, hasDead: false },
+  ...{ at: 0, processes: [], isCut: false, oldestDue: null, activity: null },
+  stillDead: { count: 0, isMore: false },
   problems: [],
 };
 

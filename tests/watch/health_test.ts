@@ -1,8 +1,9 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import type { EventStore } from "../../events/mod.ts";
-import { startWorker } from "../../events/mod.ts";
+import { type EventStore, openEventStore, startWorker } from "../../events/mod.ts";
 import { type Health, HealthReader, wrongIn } from "../../watch/health.ts";
 import type { RecentActivity } from "../../watch/activity.ts";
+import { WallClock } from "../_wall_clock.ts";
+import { storeDead } from "../console/_board.ts";
 import { delivery } from "../events/store/_events.ts";
 import { testStoreOnce } from "../events/store/contract/_contract.ts";
 
@@ -84,9 +85,10 @@ testStoreOnce(
 );
 
 /** Names what is wrong with an activity. */
-function wrongWith(activity: Partial<RecentActivity>, hasDead = false): string[] {
+function wrongWith(activity: Partial<RecentActivity>, dead = 0): string[] {
   return wrongIn({
-    ...{ at: 0, processes: [], isCut: false, oldestDue: null, hasDead, problems: [] },
+    ...{ at: 0, processes: [], isCut: false, oldestDue: null, problems: [] },
+    stillDead: { count: dead, isMore: false },
     activity: { ...QUIET, ...activity },
   }).map(({ key }) => key);
 }
@@ -96,9 +98,35 @@ Deno.test("failed attempts are wrong if they are many, and refusals if they are 
   assertEquals(wrongWith({ recent: { attempts: 26, failed: 5 } }), []);
   assertEquals(wrongWith({ recent: { attempts: 25, failed: 5 } }), ["failure_rate"]);
   assertEquals(wrongWith({ dead: 3 }), []);
-  assertEquals(wrongWith({ dead: 3 }, true), ["dead"]);
+  assertEquals(wrongWith({ dead: 3 }, 3), ["dead"]);
   const refused = (code: string, count: number) => [{ source: "github", code, count, since: 0 }];
   assertEquals(wrongWith({ unverified: refused("INVALID_SIG", 2) }), []);
   assertEquals(wrongWith({ unverified: refused("MISSING_SIG", 99) }), []);
   assertEquals(wrongWith({ unverified: refused("INVALID_SIG", 3) }), ["refused:github"]);
+});
+
+Deno.test("what died in the last hour is wrong as long as it is dead", async () => {
+  using clock = new WallClock();
+  const kv = await Deno.openKv(":memory:");
+  const store = await openEventStore(kv, { namespace: "bot", log: () => {} });
+  try {
+    await storeDead(store, "long ago");
+    clock.advance(2 * 3_600_000);
+    const ids: string[] = [];
+    for (const id of ["1", "2", "3"]) ids.push(await storeDead(store, id));
+    const look = async () => {
+      const reader = new HealthReader(store, () => Promise.resolve({ ...QUIET, dead: 3 }));
+      const health = await reader.read();
+      return [health.stillDead, wrongIn(health).find(({ kind }) => kind === "dead")?.text];
+    };
+    const exactly = (count: number) => ({ count, isMore: false });
+    const all = "3 events have died in the last hour";
+    assertEquals(await look(), [exactly(3), all]);
+    await store.replayAll({ ids: ids.slice(0, 2) });
+    assertEquals(await look(), [exactly(1), `${all}, and 1 of them is still dead`]);
+    await store.purge({ ids: ids.slice(2) });
+    assertEquals(await look(), [exactly(0), undefined]);
+  } finally {
+    kv.close();
+  }
 });

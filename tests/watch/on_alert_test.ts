@@ -250,6 +250,12 @@ Deno.test("what was refused is on a page, with samples, and what to do", async (
   for (const text of ["<dd>4</dd>", "Set the same secret", "GITHUB_WEBHOOK_SECRET", "127.0.0.1"]) {
     assertStringIncludes(html, text);
   }
+  assertStringIncludes(html, "were not stored");
+  assertStringIncludes(html, "GitHub calls it Redeliver");
+  // The same number as on the first page, beside that since the first one.
+  const [, hour] = /<dt>in the last hour<\/dt><dd>(\d+)<\/dd>/.exec(html)!;
+  assertMatch(await page(test, ""), new RegExp(`refused</span><b>${hour}</b>.*last hour, for any`));
+  assertEquals(hour, "4");
   assertMatch(html, /<dt>x-github-event<\/dt><dd class="mono">push<\/dd>/);
   assertMatch(html, /<dt>x-hub-signature-256<\/dt><dd class="mono"><span class="dim">not shown/);
   assert(!html.includes("0".repeat(64)));
