@@ -12,6 +12,7 @@ import { MAX_COUNT } from "./_counts.ts";
 import { recordOf } from "./_format.ts";
 import type { DeliveryQuery } from "./_query.ts";
 import type { Turns } from "./_turns.ts";
+import { readAnswers, type WaitingAnswer } from "./_waits.ts";
 
 /** Most events of a page, and most records read for it. */
 const SHOWN = 50;
@@ -85,6 +86,8 @@ export interface DeliveryDetails {
   readonly before?: BoundedCount | undefined;
   /** First event of that group. */
   readonly first?: EventRecord | undefined;
+  /** Answer that it gets when it is claimed, if it is parked and that is there. */
+  readonly answer?: WaitingAnswer | undefined;
   /** Steps that its handlers have taken, with their results. */
   readonly steps: readonly ListedStep[];
   /** Ids of the events that its handlers emitted, as far as they are found, at most 50. */
@@ -226,7 +229,8 @@ export async function readDetails(
   if (!record) {
     return event ? { event, steps: [], emitted: [], ancestors: [], related: new Map() } : null;
   }
-  const [before, first, steps, emitted, ancestors] = await Promise.all([
+  const [answers, before, first, steps, emitted, ancestors] = await Promise.all([
+    readAnswers(store, [record]),
     store.inspect.countBefore(record, MAX_COUNT),
     store.inspect.firstBefore(record),
     record.steps ? store.steps(id) : [],
@@ -235,7 +239,8 @@ export async function readDetails(
   ]);
   const related = await namedOf(store, emitted);
   for (const { id, record } of ancestors) if (record) related.set(id, record);
-  return { event, before, first, steps, emitted, ancestors, related };
+  const answer = answers.get(id);
+  return { event, before, first, answer, steps, emitted, ancestors, related };
 }
 
 /** Finds the events that an event came of, the nearest last. An event may be forgotten: then nothing is known before. */
