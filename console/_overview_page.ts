@@ -171,7 +171,7 @@ function stateTile(state: EventState, count: BoundedCount | undefined, aside: Co
   const isCut = isKnown && count.isMore && count.count < MAX_COUNT;
   const text = isCut ? number(count.count) : isKnown ? countText(count) : "…";
   const name = tag(`span.state.${state}`, stateName(state), isCut && ", at least");
-  return a(link("deliveries", { state }), [name, beside(aside), tag("b", text)]);
+  return a(link("deliveries", { state }), [name, tag("b", text), aside && dim(aside)]);
 }
 
 /** Says how many of the parked events have their answers, and wait for a free place; undefined if none has. */

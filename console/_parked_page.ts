@@ -172,7 +172,8 @@ function cellsOf(event: ParkedEvent): Html[] {
     ], "wrap"),
     td([
       whatOf(event),
-      beside(answeredAt !== undefined && ["answered ", when(answeredAt), ", waits for a place"]),
+      answeredAt !== undefined &&
+      tag("div.dim", "answered ", when(answeredAt), ", waits for a place"),
     ], "wrap"),
     td(when(since)),
     td(answeredAt === undefined && [left <= 0 && "its time is over ", when(until)]),
@@ -291,7 +292,9 @@ async function wakePage({ data, context }: Visit, form: WakeForm): Promise<Page>
       button,
       back,
     ),
-    html`<details><summary>Payload</summary>${payloadOf(record, payload, context)}</details>`,
+    html`<details class="payload"><summary>Payload</summary>${
+      payloadOf(record, payload, context)
+    }</details>`,
   ];
   return { title: label, at: "parked", body: html`${body}`, isPrivate: true };
 }

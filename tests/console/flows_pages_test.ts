@@ -153,7 +153,7 @@ Deno.test("pages say that an answer is there while no place is free, and ask for
     const html = await page(board, "/");
     return html.includes("1 answered") && html;
   });
-  assertMatch(first, /state parked">parked<\/span> <span class="dim">1 answered/);
+  assertMatch(first, /state parked">parked<\/span><b>1<\/b><span class="dim">1 answered/);
   // Sent again it is the same act, and another one finds the answer.
   assertEquals((await send(board, "/wake", given)).status, 303);
   const second = await send(board, "/wake", { ...given, act: newActId() });
