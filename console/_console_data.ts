@@ -131,7 +131,7 @@ export class ConsoleData {
       this.health(),
     ]);
     const none = {
-      ...{ counts: null, waiting: null, countedAt: null, doneCountedAt: null },
+      ...{ counts: null, waiting: null, answered: null, countedAt: null, doneCountedAt: null },
       totals: null,
     };
     const known = counted ?? { ...none, oldestDueAt: await this.#store.oldestDueAt() };

@@ -25,6 +25,9 @@ const RECOUNT_MS = 60_000;
 /** Count that has not found any event yet. */
 const NOT_COUNTED: BoundedCount = { count: 0, isMore: true };
 
+/** Count of events of which there is none. */
+const NO_EVENTS: BoundedCount = { count: 0, isMore: false };
+
 /** Shortest time from a count to the next one: below the period of a page that looks again. */
 const PERIOD_MS = 1_500;
 
@@ -59,6 +62,8 @@ export interface StateCounts {
   readonly counts: Readonly<Record<EventState, BoundedCount>>;
   /** Numbers of waiting events by what they wait for. */
   readonly waiting: WaitingCounts;
+  /** Number of the parked events whose answers are there: they wait for a free place. */
+  readonly answered: BoundedCount;
   /** Time at which they were counted, milliseconds since the epoch. */
   readonly countedAt: number;
   /** Time at which those that are done were counted, which takes longer; null while that is done first. */
@@ -159,6 +164,9 @@ export class StateCounter {
       const { oldestDueAt, ...found } = await inspect.count(MAX_OPEN_READS, signal);
       const totals = await this.#totals();
       const waiting = await this.#sortWaiting(found.queued, countedAt);
+      const answered = found.parked.count === 0
+        ? NO_EVENTS
+        : await inspect.countAnswered(MAX_OPEN_READS, signal);
       const show = () => {
         const { at: doneCountedAt, count, isMore } = this.#done;
         const { queued, running, parked, dead } = found;
@@ -167,7 +175,7 @@ export class StateCounter {
           ...{ dead: bounded(dead), done: { count, isMore } },
         };
         const times = { countedAt, oldestDueAt, doneCountedAt };
-        if (!signal.aborted) this.#last = { counts, waiting, ...times, totals };
+        if (!signal.aborted) this.#last = { counts, waiting, answered, ...times, totals };
       };
       this.#nextAt = nextAfter(start);
       show();
@@ -192,10 +200,10 @@ export class StateCounter {
 
   /** Waits longer and longer while the counts stay the same. */
   #noteIdle(): void {
-    const { counts, oldestDueAt } = this.#last ?? {};
+    const { counts, answered, oldestDueAt } = this.#last ?? {};
     // What has happened meanwhile may not be counted.
     if (this.#isStirred) return;
-    const shown = JSON.stringify([counts, oldestDueAt]);
+    const shown = JSON.stringify([counts, answered, oldestDueAt]);
     this.#idleMs = shown === this.#shown ? Math.min(2 * this.#idleMs, IDLE_PERIOD_MS) : PERIOD_MS;
     this.#idleUntil = performance.now() + this.#idleMs;
     this.#shown = shown;

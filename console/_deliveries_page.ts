@@ -29,6 +29,7 @@ import {
   word,
 } from "./_query.ts";
 import type { DeliveryPage } from "./_search.ts";
+import { readAnswers } from "./_waits.ts";
 
 /** Latest time of a filter: in UTC its year has four digits, whatever the reader's zone. */
 const LAST_TIME = "9999-12-30T23:59";
@@ -69,7 +70,8 @@ export async function readDeliveries(
   const { query, page } = await listed(data, { ...asked, before }, cursor, isFar);
   const { events, ...rest } = page;
   const now = Date.now();
-  const rows = events.map((event) => rowOf(event, hidesPayloads, now));
+  const answers = await readAnswers(data.store, events);
+  const rows = events.map((event) => rowOf(event, hidesPayloads, now, answers.has(event.id)));
   const choice = { ...query, before: asked.before };
   const top = cursor === undefined && rest.isSorted ? shownTop ?? topOf(events) : undefined;
   const newer = shownTop === undefined ? undefined : await data.newer(choice, shownTop);

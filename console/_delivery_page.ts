@@ -27,6 +27,7 @@ import {
   dim,
   facts,
   isOperator,
+  KIND_NAMES,
   live,
   type Page,
   type PageContext,
@@ -35,11 +36,19 @@ import {
 } from "./_layout.ts";
 import { kindsFor, text } from "./_query.ts";
 import { canRepeat } from "./_repeat_page.ts";
+import { readRunningOne, type RunningEvent } from "./_running_page.ts";
 import type { DeliveryDetails } from "./_search.ts";
 import { timeline, timelineOf } from "./_timeline.ts";
+import { type Awaited, awaitedBy, endOf } from "./_waits.ts";
 
 /** Most names of parts and of other events that are shown. */
 const MAX_NAMES = 50;
+
+/** Delivery with what surrounds it, and the attempt that runs. */
+export interface Delivery extends DeliveryDetails {
+  /** The attempt: undefined if none runs. */
+  readonly running?: RunningEvent | undefined;
+}
 
 /** Answers with the page of a delivery. */
 export async function delivery(visit: Visit): Promise<Page | Response> {
@@ -53,7 +62,12 @@ export async function delivery(visit: Visit): Promise<Page | Response> {
   const { event } = details;
   const record = recordOf(event);
   const body = record
-    ? deliveryPage(record, details, await payloadFor(record, visit), context)
+    ? deliveryPage(
+      record,
+      await withRunning(data, details),
+      await payloadFor(record, visit),
+      context,
+    )
     : unreadable(event, context);
   const title = record ? aboutOf(record) : "Delivery";
   return { title, at: "deliveries", body, isLive: record !== undefined, isPrivate: true };
@@ -67,11 +81,16 @@ export async function delivery(visit: Visit): Promise<Page | Response> {
 export async function readDelivery(
   data: ConsoleData,
   parameters: URLSearchParams,
-): Promise<DeliveryDetails> {
+): Promise<Delivery> {
   const id = text(parameters, "id");
   const isId = id === undefined || await data.details(id) !== null;
-  return await found(data, isId ? id : await meantBy(data, id));
+  return await withRunning(data, await found(data, isId ? id : await meantBy(data, id)));
 }
+
+const withRunning = async (data: ConsoleData, details: DeliveryDetails): Promise<Delivery> => ({
+  ...details,
+  running: await readRunningOne(data, details.event),
+});
 
 /** Answers with the bytes of a payload. */
 export async function payload({ data, parameters, context }: Visit): Promise<Response> {
@@ -120,22 +139,22 @@ async function payloadFor(
 /** Makes the page of a delivery; without its payload if that is undefined, and null if it is not kept. */
 function deliveryPage(
   record: EventRecord,
-  details: DeliveryDetails,
+  details: Delivery,
   payload: Uint8Array | null | undefined,
   context: PageContext,
 ): Html {
-  const { id, state, outcome } = record;
+  const { state, outcome } = record;
+  const { steps, first, hung, running, answer } = details;
   const ended = state === "done" || state === "dead";
   const isCancelled = record.cancelRequestedAt !== undefined && !ended;
   const isGone = state === "done" && payload === null && !context.hidesPayloads;
   const head = headOf(
     nameOf(record),
     state,
-    outcome ? dim(outcome) : isCancelled && dim("cancelled"),
-    !isCancelled && actions(state, id, context, isGone),
+    beside(outcome ?? (isCancelled ? "cancelled" : answer && "answered")),
+    !isCancelled && actions(record, context, { isGone, isAnswered: answer !== undefined }),
   );
-  const { steps, first, hung } = details;
-  const parts = { steps, first, hung, hidesPayloads: context.hidesPayloads };
+  const parts = { steps, first, hung, running, answer, hidesPayloads: context.hidesPayloads };
   const columns = [
     tag(
       "section",
@@ -155,8 +174,9 @@ function deliveryPage(
   return html`${live(ended ? "rest" : "often", head, tag("div.cols", columns))}${shown}`;
 }
 
-function unreadable({ id, state, receivedAt }: StoredEvent, context: PageContext): Html {
-  const head = headOf("Event of another version", state, actions(state, id, context));
+function unreadable(event: StoredEvent, context: PageContext): Html {
+  const { id, state, receivedAt } = event;
+  const head = headOf("Event of another version", state, actions(event, context));
   const why =
     "This version cannot read its record: a newer one wrote it, or it is damaged. It is left as it is " +
     "until a version that can read it comes, or somebody purges it.";
@@ -167,16 +187,26 @@ function unreadable({ id, state, receivedAt }: StoredEvent, context: PageContext
 const headOf = (name: string, state: StoredEvent["state"], ...more: readonly Content[]): Html =>
   tag("div.head", tag("h1", name), stateBadge(state), ...more);
 
-/** Shows the acts that an operator can do; an event whose payload is gone cannot be replayed. */
+/**
+ * Shows the acts that an operator can do. An event whose payload is gone cannot be replayed, and one whose answer is there
+ * cannot be answered.
+ */
 function actions(
-  state: StoredEvent["state"],
-  id: string,
+  event: StoredEvent,
   context: PageContext,
-  isGone = false,
+  { isGone = false, isAnswered = false } = {},
 ): Html | undefined {
+  const { id, state } = event;
   const kinds = kindsFor(state).filter((kind) => kind !== "replay" || !isGone);
-  return isOperator(context) ? tag("div.row", actLinks(kinds, { id })) : undefined;
+  const wait = isAnswered ? undefined : recordOf(event)?.waitingFor;
+  return isOperator(context)
+    ? tag("div.row", wait && wakeLink(id, awaitedBy(wait.name)), actLinks(kinds, { id }))
+    : undefined;
 }
+
+/** Links to the form that ends the wait of a parked event. */
+export const wakeLink = (id: string, waitsFor: Awaited): Html =>
+  a(link("wake", { id }), `${KIND_NAMES[endOf(waitsFor)]}…`, "button");
 
 /** Shows what an event came of and what came of it, as a tree; undefined if it stands alone. */
 function familyOf(
@@ -300,7 +330,8 @@ function doneHandlers({ progress = [] }: EventRecord, hidesPayloads: boolean): C
   return [names, more > 0 && `and ${number(more)} more`];
 }
 
-function payloadOf(
+/** Shows a payload: null if it is not kept. */
+export function payloadOf(
   record: EventRecord,
   payload: Uint8Array | null,
   { hidesPayloads }: PageContext,

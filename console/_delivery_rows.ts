@@ -37,9 +37,15 @@ export interface DeliveryRow {
  * @param event The event.
  * @param hidesPayloads True if its description, its sender and its error are hidden.
  * @param now The time, milliseconds since the epoch.
+ * @param isAnswered True if it is parked, and what it has waited for is there.
  * @returns The row.
  */
-export function rowOf(event: StoredEvent, hidesPayloads: boolean, now: number): DeliveryRow {
+export function rowOf(
+  event: StoredEvent,
+  hidesPayloads: boolean,
+  now: number,
+  isAnswered = false,
+): DeliveryRow {
   const { id, state, receivedAt } = event;
   const record = recordOf(event);
   if (!record) return { id, state, receivedAt };
@@ -48,7 +54,7 @@ export function rowOf(event: StoredEvent, hidesPayloads: boolean, now: number): 
   return {
     ...{ id, state, receivedAt, settledAt: settledAt ?? undefined, outcome, type, action, source },
     ...{ repository: repository?.fullName, chat: chat?.id, attempts: attempt, deliveryId },
-    ...{ waits: waitOf(record, now), requestId: requestId ?? undefined },
+    ...{ waits: waitOf(record, now, isAnswered), requestId: requestId ?? undefined },
     ...!hidesPayloads && { description, sender, error: lastError(record) },
   };
 }

@@ -129,16 +129,22 @@ const SOON_MS = 5_000;
 
 /**
  * Says what an open event waits for, in a few words: a retry, a time, others of its ordering group, an answer.
- * Only its record is read.
+ * Only its record is read, which does not tell whether its answer is there.
  *
  * @param record The record.
  * @param now The time, milliseconds since the epoch.
+ * @param isAnswered True if it is parked, and what it has waited for is there.
  * @returns The words; undefined if the state alone says it.
  */
-export function waitOf(record: EventRecord, now: number): string | undefined {
+export function waitOf(
+  record: EventRecord,
+  now: number,
+  isAnswered = false,
+): string | undefined {
   const { state, lease, waitingFor, cancelRequestedAt } = record;
   if (state === "queued") return nextOf(record, now);
   if (state === "parked" && waitingFor) {
+    if (isAnswered) return "answered, waits for a place";
     const left = waitingFor.until - now;
     return left > 0 ? `${duration(left)} at most` : "its time is over";
   }

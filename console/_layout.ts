@@ -87,7 +87,7 @@ export function layout(context: PageContext, { title, at, body, isLive }: Page):
   const pages = [
     ...[["", "Overview"], ["problems", "Problems"], ["deliveries", "Deliveries"]] as const,
     ["running", "Running"] as const,
-    ...waits ? [["parked", "Waiting for an answer"] as const] : [],
+    ...waits ? [["parked", "Parked"] as const] : [],
     ...schedules ? [["schedules", "Schedules"] as const] : [],
     ...states ? [["states", "States"] as const] : [],
     ...limits ? [["limits", "Limits"] as const] : [],

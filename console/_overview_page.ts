@@ -148,7 +148,7 @@ function waitingText(waiting: WaitingCounts | null): Content {
 }
 
 function tiles(overview: OverviewData, now: number): Html {
-  const { counts, activity, waiting } = overview;
+  const { counts, activity, waiting, answered } = overview;
   const handledIn = (part: "p50" | "p99") => {
     if (!activity) return "…";
     return activity.latency ? duration(activity.latency[part]) : "–";
@@ -157,7 +157,9 @@ function tiles(overview: OverviewData, now: number): Html {
   return html`${
     tag(
       "div.tiles",
-      EVENT_STATES.map((state) => stateTile(state, counts?.[state])),
+      EVENT_STATES.map((state) =>
+        stateTile(state, counts?.[state], state === "parked" && answeredText(answered))
+      ),
       tile("handled in, p50", handledIn("p50")),
       tile("handled in, p99", handledIn("p99")),
     )
@@ -165,13 +167,17 @@ function tiles(overview: OverviewData, now: number): Html {
 }
 
 /** Shows the number of events in a state: at least a count that was cut short, and nothing while it is 0. */
-function stateTile(state: EventState, count: BoundedCount | undefined): Html {
+function stateTile(state: EventState, count: BoundedCount | undefined, aside: Content): Html {
   const isKnown = count !== undefined && (count.count > 0 || !count.isMore);
   const isCut = isKnown && count.isMore && count.count < MAX_COUNT;
   const text = isCut ? number(count.count) : isKnown ? countText(count) : "…";
   const name = tag(`span.state.${state}`, stateName(state), isCut && ", at least");
-  return a(link("deliveries", { state }), [name, tag("b", text)]);
+  return a(link("deliveries", { state }), [name, tag("b", text), aside && dim(aside)]);
 }
+
+/** Says how many of the parked events have their answers, and wait for a free place; undefined if none has. */
+const answeredText = (answered: BoundedCount | null): Content =>
+  answered !== null && answered.count > 0 && `${countText(answered)} answered`;
 
 /** Says when old counts were made. The line stays if none is old, so that the page does not jump. */
 function agesOf(

@@ -4,6 +4,7 @@ import { askingStepOf, questionNameOf } from "../events/store/questions.ts";
 import { MAX_WAKE_BYTES } from "../events/store/waits.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deedFields, deedForm, type Plan, planDeed } from "./_deeds.ts";
+import { payloadOf, wakeLink } from "./_delivery_page.ts";
 import { found as deliveryOf } from "./_found.ts";
 import { aboutOf, dated, type Html, link, number, recordOf, shown, when } from "./_format.ts";
 import { ParameterError, Refusal } from "./_http.ts";
@@ -12,6 +13,7 @@ import {
   beside,
   facts,
   isOperator,
+  KIND_NAMES,
   live,
   type Page,
   type PageContext,
@@ -21,6 +23,7 @@ import {
   type Visit,
 } from "./_layout.ts";
 import { text, word } from "./_query.ts";
+import { type Awaited, awaitedBy, endOf, readAnswers, type WaitingAnswer } from "./_waits.ts";
 
 /** Most events of a page, and most records read for it. */
 const SHOWN = 50;
@@ -28,9 +31,6 @@ const MAX_READS = 500;
 
 /** Most pages of events that only sleep which are passed over to find one that has others. */
 const MAX_PASSED = 10;
-
-/** Thing that an event waits for: the answer to a question, a time, or any other name. */
-type Awaited = "answer" | "time" | "name";
 
 /** Event that waits to be woken. */
 export interface ParkedEvent {
@@ -50,6 +50,8 @@ export interface ParkedEvent {
   readonly since: number;
   /** Time until which it waits, milliseconds since the epoch. */
   readonly until: number;
+  /** Time at which its answer came, milliseconds since the epoch: it waits for a free place. Undefined before that. */
+  readonly answeredAt: number | undefined;
 }
 
 /** Page of the events that wait for somebody. */
@@ -71,9 +73,11 @@ export async function readParked(
   let [events, sleeping]: [ParkedEvent[], number] = [[], 0];
   for (let i = 0; i < MAX_PASSED && events.length === 0 && (i === 0 || cursor !== undefined); i++) {
     const page = await pageOf(store, cursor);
+    const answers = await readAnswers(store, page.events);
     const all = page.events.flatMap((event) => {
       const record = recordOf(event);
-      return record?.waitingFor ? [parkedOf(record, record.waitingFor)] : [];
+      const answer = answers.get(event.id);
+      return record?.waitingFor ? [parkedOf(record, record.waitingFor, answer)] : [];
     });
     events = all.filter(({ waitsFor }) => waitsFor !== "time");
     sleeping += all.length - events.length;
@@ -99,20 +103,18 @@ async function pageOf(store: ConsoleData["store"], cursor: string | undefined) {
   }
 }
 
-/** Tells what kind of thing a name stands for. */
-function awaitedBy(name: string): Awaited {
-  if (questionNameOf(name) !== undefined) return "answer";
-  return name.startsWith("sleep/") ? "time" : "name";
-}
-
 function parkedOf(
   record: EventRecord,
   { name, since, until }: NonNullable<EventRecord["waitingFor"]>,
+  answer: WaitingAnswer | undefined,
 ): ParkedEvent {
   const { id, description } = record;
   const about = aboutOf(record);
   const asked = askingStepOf(record, name);
-  return { id, about, description, waitsFor: awaitedBy(name), asked, name, since, until };
+  return {
+    ...{ id, about, description, waitsFor: awaitedBy(name), asked, name, since, until },
+    answeredAt: answer?.at,
+  };
 }
 
 /** Answers with the events that wait to be woken. */
@@ -121,7 +123,7 @@ export async function parked({ data, parameters, context }: Visit): Promise<Page
   const page = context.hidesPayloads ? hideParked(found) : found;
   const isFirst = !parameters.has("cursor");
   const body = parkedPage(page, isFirst, context);
-  return { title: "Waiting for an answer", at: "parked", body, isLive: isFirst, isPrivate: true };
+  return { title: "Parked", at: "parked", body, isLive: isFirst, isPrivate: true };
 }
 
 function parkedPage(
@@ -136,7 +138,7 @@ function parkedPage(
   };
   const rows = events.map((event) => [
     ...cellsOf(event),
-    ...canAct ? [td(a(link("wake", { id: event.id }), `${labelOf(event)}…`, "button"))] : [],
+    ...canAct ? [td(event.answeredAt === undefined && wakeLink(event.id, event.waitsFor))] : [],
   ]);
   const more = (cursor !== undefined || !isFirst) && tag(
     "p.more",
@@ -153,27 +155,28 @@ function parkedPage(
   );
   return live(
     isFirst ? "rest" : undefined,
-    tag("div.head", tag("h1", "Waiting for an answer")),
+    tag("div.head", tag("h1", "Parked")),
     table("Waiting", columns, rows, { style: "cards", empty }),
     asleep,
     more,
   );
 }
 
-const labelOf = ({ waitsFor }: Pick<ParkedEvent, "waitsFor">): string =>
-  waitsFor === "answer" ? "Answer" : "Wake";
-
 function cellsOf(event: ParkedEvent): Html[] {
-  const { id, about, description, since, until } = event;
+  const { id, about, description, since, until, answeredAt } = event;
   const left = until - Date.now();
   return [
     td([
       a(link("delivery", { id }), shown(about, 200)),
       beside(description !== undefined && shown(description)),
     ], "wrap"),
-    td(whatOf(event), "wrap"),
+    td([
+      whatOf(event),
+      answeredAt !== undefined &&
+      tag("div.dim", "answered ", when(answeredAt), ", waits for a place"),
+    ], "wrap"),
     td(when(since)),
-    td([left <= 0 && "its time is over ", when(until)]),
+    td(answeredAt === undefined && [left <= 0 && "its time is over ", when(until)]),
   ];
 }
 
@@ -207,14 +210,14 @@ export interface Waiting extends ParkedEvent {
 /**
  * Reads what the form that wakes an event shows.
  *
- * @throws {Refusal} 404 if there is none of this id, 409 if it does not wait.
+ * @throws {Refusal} 404 if there is none of this id, 409 if it does not wait, or only for a free place.
  */
 export async function readWaiting(
   data: ConsoleData,
   parameters: URLSearchParams,
 ): Promise<Waiting> {
   const { record, wait, senders } = await waiting(data, text(parameters, "id"));
-  return { ...parkedOf(record, wait), senders };
+  return { ...parkedOf(record, wait, undefined), senders };
 }
 
 /** Takes out the name that an event waits for, and what it is about, where payloads are not shown. */
@@ -224,30 +227,37 @@ export const hideWaiting = (event: Waiting): Waiting => ({
 });
 
 /** Answers with the form that wakes an event. */
-export async function wakeQuestion({ data, parameters, context }: Visit): Promise<Page> {
-  return wakePage(await waiting(data, text(parameters, "id")), context);
+export async function wakeQuestion(visit: Visit): Promise<Page> {
+  return await wakePage(visit, await waiting(visit.data, text(visit.parameters, "id")));
 }
 
 /** Reads an event that waits to be woken. */
 async function waiting(data: ConsoleData, id: string | undefined): Promise<WakeForm> {
-  const record = recordOf((await deliveryOf(data, id)).event);
+  const { event, answer } = await deliveryOf(data, id);
+  const record = recordOf(event);
   if (!record?.waitingFor || record.state !== "parked") {
     throw new Refusal(409, "It does not wait", "This event does not wait to be woken any more.");
   }
+  if (answer) throw new Refusal(409, "It is answered already", ANSWERED);
   const question = await data.store.inspect.question(record);
   return { record, wait: record.waitingFor, senders: question?.by };
 }
 
-function wakePage(form: WakeForm, { hidesPayloads }: PageContext): Page {
+async function wakePage({ data, context }: Visit, form: WakeForm): Promise<Page> {
   const { record, wait, senders, typed = "", flaw } = form;
-  const { id } = record;
+  const { id, description } = record;
+  const { hidesPayloads } = context;
   const waitsFor = awaitedBy(wait.name);
   const asked = askingStepOf(record, wait.name);
-  const label = labelOf({ waitsFor });
-  const title = waitsFor === "answer" ? "Answer the question of this event" : "Wake this event";
+  const kind = endOf(waitsFor);
+  const label = KIND_NAMES[kind];
+  const title = kind === "answer" ? "Answer the question of this event" : "Wake this event";
+  const payload = hidesPayloads ? null : await data.payload(record);
   const known = facts([
     ["event", a(link("delivery", { id }), aboutOf(record))],
+    ["about", !hidesPayloads && description !== undefined && shown(description)],
     ["waits for", whatOf({ waitsFor, asked, name: hidesPayloads ? undefined : wait.name })],
+    ["may answer", kind === "answer" && mayAnswer(senders)],
     ["since", dated(wait.since)],
     ["until", dated(wait.until)],
     ["id", shown(id, 1_000), ".mono.wrap"],
@@ -276,14 +286,25 @@ function wakePage(form: WakeForm, { hidesPayloads }: PageContext): Page {
     tag("p", "Its handler goes on with the value, as if it had come from where it was expected."),
     deedForm(
       "wake",
-      { id, kind: waitsFor === "answer" ? "answer" : "wake", since: wait.since },
+      { id, kind, since: wait.since },
       tag("div.wide", value),
       as,
       button,
       back,
     ),
+    html`<details class="payload"><summary>Payload</summary>${
+      payloadOf(record, payload, context)
+    }</details>`,
   ];
   return { title: label, at: "parked", body: html`${body}`, isPrivate: true };
+}
+
+/** Names the senders who may answer. */
+function mayAnswer(senders: readonly number[] | undefined): string {
+  if (!senders) return "anybody";
+  const more = senders.length - MAX_NAMED;
+  const others = more > 0 ? ` and ${number(more)} more` : "";
+  return `only the senders ${senders.slice(0, MAX_NAMED).join(", ")}${others}`;
 }
 
 /** Most senders to choose from. */
@@ -291,42 +312,43 @@ const MAX_SENDERS = 1_000;
 
 /** Plans to wake an event with the value of the form, or shows the form again with what is wrong. */
 export async function wake(visit: Visit): Promise<Plan | Page> {
-  const { data, context } = visit;
+  const { data } = visit;
   const fields = deedFields(visit.parameters);
   const id = text(fields, "id");
   const typed = fields.get("value") ?? "";
   const given = valueOf(typed);
   if ("flaw" in given) {
-    return { ...wakePage({ ...await waiting(data, id), typed, ...given }, context), ...given };
+    return { ...await wakePage(visit, { ...await waiting(data, id), typed, ...given }), ...given };
   }
-  const record = recordOf((await deliveryOf(data, id)).event);
+  const { event, answer } = await deliveryOf(data, id);
+  const record = recordOf(event);
   const wait = record?.waitingFor;
   // Another wait than the one of the form has another meaning.
   const isMeant = record?.state === "parked" && String(wait?.since) === fields.get("since");
   const as = senderIn(fields.get("as"));
-  const wrong = isMeant ? await whyNotAs(data, record, fields.get("as")) : undefined;
+  const gone = answer ? ANSWERED : GONE;
+  const isOpen = isMeant && !answer;
+  const wrong = isOpen ? await whyNotAs(data, record, fields.get("as")) : undefined;
   const sent = word(fields, "kind", ["wake", "answer"]) ?? "wake";
   const plan = planDeed(visit, fields, {
     // A wait that is over does not tell its kind: only an act that has been done is sent again then.
-    kind: isMeant ? kindOf(record) : sent,
+    kind: isMeant ? endOf(awaitedBy(wait!.name)) : sent,
     as,
     would: `Its handler goes on ${
       given.value === undefined ? "without a value" : "with the value"
     }.`,
-    why: isMeant ? wrong : GONE,
+    why: isOpen ? wrong : gone,
     eventId: id!,
     about: record && aboutOf(record),
-    change: async (by) => isMeant && await wakeIt(data, record, { value: given.value, by, as }),
-    whyNot: GONE,
+    change: async (by) => isOpen && await wakeIt(data, record, { value: given.value, by, as }),
+    whyNot: gone,
     next: () => link("delivery", { id }),
   });
   if (wrong === undefined) return plan;
   return { ...plan, run: () => Promise.reject(new Refusal(400, "Nothing was changed", wrong)) };
 }
 
-/** Tells what it is to wake an event, by what that waits for. */
-const kindOf = ({ waitingFor }: EventRecord): "wake" | "answer" =>
-  awaitedBy(waitingFor!.name) === "answer" ? "answer" : "wake";
+const ANSWERED = "Its answer is there already: the event waits for a free place to go on.";
 
 const GONE = "The event does not wait for this any more, or somebody was faster. Look again.";
 

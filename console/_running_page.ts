@@ -1,4 +1,4 @@
-import type { EventRecord } from "../events/mod.ts";
+import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { ProcessNote } from "../events/store/mod.ts";
 import { ANY, handledAs } from "../events/store/processes.ts";
 import type { ConsoleData } from "./_console_data.ts";
@@ -8,6 +8,7 @@ import {
   a,
   actLinks,
   beside,
+  type Content,
   dim,
   isOperator,
   live,
@@ -118,6 +119,19 @@ function runningOf(
   };
 }
 
+/** Reads the attempt of an event that runs; undefined if it does not run. */
+export async function readRunningOne(
+  { store }: ConsoleData,
+  event: StoredEvent,
+): Promise<RunningEvent | undefined> {
+  const record = recordOf(event);
+  if (!record?.lease) return undefined;
+  const { owner } = record.lease;
+  const note = (await store.processes()).find(({ id }) => id === owner);
+  const known = note && "startedAt" in note ? note : undefined;
+  return runningOf(record, record.lease, known, Date.now());
+}
+
 /** Takes out what events say that they are about, where payloads are not shown. */
 export const hideRunning = ({ events, ...page }: Running): Running => ({
   ...page,
@@ -166,9 +180,8 @@ const isPastLimit = ({ limitMs = Infinity, elapsedMs }: RunningEvent): boolean =
   elapsedMs > limitMs;
 
 function cellsOf(event: RunningEvent): Html[] {
-  const { id, about, description, handlers, process, attempt, events, elapsedMs, limitMs } = event;
+  const { id, about, description, attempt, events, elapsedMs, limitMs } = event;
   const isOver = isPastLimit(event);
-  const names = handlers?.map((name) => name === ANY ? "any event" : name).join(", ");
   return [
     td([
       a(link("delivery", { id }), shown(about, 200)),
@@ -177,19 +190,32 @@ function cellsOf(event: RunningEvent): Html[] {
       beside(attempt > 1 && `attempt ${number(attempt)}`),
       event.hung && hungLine(event.hung),
     ], "wrap"),
-    td(names === undefined ? dim("not known") : shown(names, 200), "wrap"),
+    td(handlersOf(event), "wrap"),
     td(
       [duration(elapsedMs), beside(limitMs !== undefined && `of ${duration(limitMs)} at most`)],
       isOver ? "error" : "",
     ),
-    td([
-      process.version !== undefined && [shown(process.version, 60), " "],
-      dim(shown(process.name ?? process.id.slice(0, 8))),
-      beside(!process.isKnown && "not seen for 5 min"),
-    ]),
+    td(processOf(event)),
     td(leaseOf(event), event.isLeaseOver ? "off error" : "off"),
   ];
 }
+
+/** Names the handlers of an event that runs. */
+export function handlersOf({ handlers }: RunningEvent): Content {
+  const names = handlers?.map((name) => name === ANY ? "any event" : name).join(", ");
+  return names === undefined ? dim("not known") : shown(names, 200);
+}
+
+/** Names the process that runs an event. */
+export const processOf = ({ process }: RunningEvent): Content => [
+  process.version !== undefined && [shown(process.version, 60), " "],
+  dim(shown(process.name ?? process.id.slice(0, 8))),
+  beside(!process.isKnown && "not seen for 5 min"),
+];
+
+/** Says for how long an event has run, and of what time limit. */
+export const timeOf = ({ elapsedMs, limitMs }: RunningEvent): string =>
+  `${duration(elapsedMs)}${limitMs === undefined ? "" : ` of ${duration(limitMs)} at most`}`;
 
 function leaseOf({ leaseUntil, isLeaseOver }: RunningEvent) {
   return isLeaseOver

@@ -13,6 +13,7 @@ import { recordOf } from "./_format.ts";
 import { type Hung, hungIn } from "./_hung.ts";
 import type { DeliveryQuery } from "./_query.ts";
 import type { Turns } from "./_turns.ts";
+import { readAnswers, type WaitingAnswer } from "./_waits.ts";
 
 /** Most events of a page, and most records read for it. */
 const SHOWN = 50;
@@ -88,6 +89,8 @@ export interface DeliveryDetails {
   readonly first?: EventRecord | undefined;
   /** Its handler, if it was told to end and has not. */
   readonly hung?: Hung | undefined;
+  /** Answer that it gets when it is claimed, if it is parked and that is there. */
+  readonly answer?: WaitingAnswer | undefined;
   /** Steps that its handlers have taken, with their results. */
   readonly steps: readonly ListedStep[];
   /** Ids of the events that its handlers emitted, as far as they are found, at most 50. */
@@ -229,8 +232,9 @@ export async function readDetails(
   if (!record) {
     return event ? { event, steps: [], emitted: [], ancestors: [], related: new Map() } : null;
   }
-  const [hung, before, first, steps, emitted, ancestors] = await Promise.all([
+  const [hung, answers, before, first, steps, emitted, ancestors] = await Promise.all([
     hungHandler(store, record),
+    readAnswers(store, [record]),
     store.inspect.countBefore(record, MAX_COUNT),
     store.inspect.firstBefore(record),
     record.steps ? store.steps(id) : [],
@@ -239,7 +243,8 @@ export async function readDetails(
   ]);
   const related = await namedOf(store, emitted);
   for (const { id, record } of ancestors) if (record) related.set(id, record);
-  return { event, hung, before, first, steps, emitted, ancestors, related };
+  const answer = answers.get(id);
+  return { event, hung, before, first, answer, steps, emitted, ancestors, related };
 }
 
 /** Finds the handler of an event that was told to end and has not: there may be one once it was begun. */

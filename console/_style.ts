@@ -49,7 +49,7 @@ path{stroke:var(--s0);stroke-width:3}path.s1{stroke:var(--s1)}path.mark{stroke:v
 .plot{position:relative;margin-top:20px;border-bottom:1px solid var(--line);background:linear-gradient(var(--line),var(--line)) 0 0/100% 1px no-repeat}
 .plot svg{display:block;width:100%;height:108px}.max{position:absolute;left:0;top:-17px;font-size:11px;color:var(--dim)}
 .spark{display:block;width:110px;height:20px}.axis{display:flex;justify-content:space-between;font-size:11px;color:var(--dim);padding-top:3px}
-.values{margin-top:12px}.values summary{cursor:pointer;width:max-content;color:var(--dim)}.values .scroll{max-height:320px;margin-top:8px}.values td,.nums td+td{text-align:right}
+.values,.payload{margin-top:12px}.values summary,.payload>summary{cursor:pointer;width:max-content;color:var(--dim);padding:4px 0}.values .scroll{max-height:320px;margin-top:8px}.values td,.nums td+td{text-align:right}
 .tabs{display:inline-flex;border:1px solid var(--line);border-radius:6px;overflow:hidden;background:var(--card)}
 .tabs a{padding:4px 12px;text-decoration:none;color:var(--dim)}.tabs a[aria-current]{background:var(--soft);color:var(--text);font-weight:550}
 .scroll{overflow-x:auto;border:1px solid var(--line);border-radius:8px;background:var(--card)}

@@ -6,11 +6,12 @@
 import { html } from "@hono/hono/html";
 import type { EventRecord, ListedStep } from "../events/mod.ts";
 import type {
+  EndedWait,
   Intervention,
   InterventionKind,
   RecordedAttempt,
 } from "../events/store/event_record.ts";
-import { askingStepOf, questionNameOf } from "../events/store/questions.ts";
+import { askingStepOf } from "../events/store/questions.ts";
 import { waitsForLimit } from "../events/store/settlement.ts";
 import {
   duration,
@@ -25,6 +26,8 @@ import {
 } from "./_format.ts";
 import { holdOf, type Hung } from "./_hung.ts";
 import { a, beside, type Content, tag } from "./_layout.ts";
+import { handlersOf, processOf, type RunningEvent, timeOf } from "./_running_page.ts";
+import { type Awaited, awaitedBy, type WaitingAnswer } from "./_waits.ts";
 
 /** Most entries of a timeline. */
 const MAX_ENTRIES = 100;
@@ -45,6 +48,8 @@ export interface TimelineEntry {
   readonly aside?: string | undefined;
   /** Person or tool that has done it. */
   readonly by?: string | undefined;
+  /** Attempt that runs, whose handlers and process are named. */
+  readonly running?: RunningEvent | undefined;
   /** Limit that has no room. */
   readonly limit?: string | undefined;
   /** Name of what it is about: a step, or what is waited for. */
@@ -76,6 +81,10 @@ export interface TimelineParts {
   readonly first?: EventRecord | undefined;
   /** Its handler, if it was told to end and has not. */
   readonly hung?: Hung | undefined;
+  /** Attempt that runs, with its handlers and its process. */
+  readonly running?: RunningEvent | undefined;
+  /** Answer that no worker has taken yet. */
+  readonly answer?: WaitingAnswer | undefined;
   /** Set if values, reasons, names and the messages of errors are not shown. */
   readonly hidesPayloads: boolean;
   readonly now: number;
@@ -118,29 +127,16 @@ function hungEntry({ hung }: TimelineParts): TimelineEntry[] {
 }
 
 /** Finds what comes next, or goes on. */
-function nextIn({ record, first, hidesPayloads, now }: TimelineParts): TimelineEntry[] {
+function nextIn(parts: TimelineParts): TimelineEntry[] {
+  const { record, first, running, now } = parts;
   const { state, attempt, lease, dueAt, waitingFor, limitedBy } = record;
   if (lease) {
     const title = `Attempt ${attempt} is running`;
-    const aside = `for ${duration(now - lease.startedAt)}; leased by ${shown(lease.owner, 60)}`;
-    return [{ at: lease.startedAt, until: lease.until, style: "running", title, aside }];
+    const times = { at: lease.startedAt, until: lease.until };
+    const aside = running && `for ${timeOf(running)}`;
+    return [{ ...times, style: "running", title, aside, running }];
   }
-  if (waitingFor) {
-    const { name, since, until } = waitingFor;
-    const what = kindOfName(name);
-    const title = what === "question"
-      ? "Waits for an answer"
-      : what === "sleep"
-      ? "Sleeps"
-      : "Waits to be woken";
-    return [{
-      at: since,
-      until,
-      style: "parked",
-      title,
-      name: nameOf(record, name, hidesPayloads),
-    }];
-  }
+  if (waitingFor) return [waitIn(parts, waitingFor)];
   if (state !== "queued") return [];
   if (dueAt === null) {
     const title = "Waits for the others of its ordering group";
@@ -149,6 +145,29 @@ function nextIn({ record, first, hidesPayloads, now }: TimelineParts): TimelineE
   const title = attempt === 0 ? "First attempt" : `Attempt ${attempt + 1}`;
   const limit = waitsForLimit(record) ? limitedBy : undefined;
   return [{ at: dueAt, style: "queued", title, aside: waitOf(record, now), limit }];
+}
+
+/** Titles of waits, and of those that have ended. */
+const WAITS: Readonly<
+  Record<Awaited, { readonly waits: string; readonly ended: string; readonly timedOut: string }>
+> = {
+  answer: { waits: "Waits for an answer", ended: "Answered", timedOut: "Not answered in time" },
+  time: { waits: "Sleeps", ended: "Slept", timedOut: "Slept" },
+  name: { waits: "Waits to be woken", ended: "Woken", timedOut: "Not woken in time" },
+};
+
+/** Finds what a parked event waits for: a free place, once its answer is there. */
+function waitIn(
+  { record, answer, hidesPayloads }: TimelineParts,
+  { name, since, until }: NonNullable<EventRecord["waitingFor"]>,
+): TimelineEntry {
+  if (answer) {
+    const value = answer.value === undefined ? undefined : JSON.stringify(answer.value);
+    const ended = endedWait(record, { name, at: answer.at, value, by: answer.by }, hidesPayloads);
+    return { ...ended, aside: "waits for a free place to go on" };
+  }
+  const { waits: title } = WAITS[awaitedBy(name)];
+  return { at: since, until, style: "parked", title, name: nameOf(record, name, hidesPayloads) };
 }
 
 /** Names the event that holds up another one, and says what it does. */
@@ -225,19 +244,22 @@ export const nameOfError = (error: string): string =>
   /^[A-Z]\w{0,60}(?:Error|Exception)(?=:|$)|^Error(?=:|$)/.exec(error)?.[0] ?? "Error";
 
 /** Waits that are over. */
-function waitsIn({ record, hidesPayloads }: TimelineParts): TimelineEntry[] {
-  return (record.woken ?? []).map(({ name, at, value, timedOut, by }) => {
-    const what = kindOfName(name);
-    const ended = timedOut ? "Not woken in time" : "Woken";
-    const answered = timedOut ? "Not answered in time" : "Answered";
-    const title = what === "question" ? answered : what === "sleep" ? "Slept" : ended;
-    const given = what === "question" ? answerIn(value) : { text: value, by: undefined };
-    return {
-      ...{ at, style: "parked", title, by: by ?? given.by } as const,
-      name: nameOf(record, name, hidesPayloads),
-      text: hidesPayloads ? undefined : given.text,
-    };
-  }).toReversed();
+const waitsIn = ({ record, hidesPayloads }: TimelineParts): TimelineEntry[] =>
+  (record.woken ?? []).map((each) => endedWait(record, each, hidesPayloads)).toReversed();
+
+function endedWait(
+  record: EventRecord,
+  { name, at, value, timedOut, by }: EndedWait,
+  isHidden: boolean,
+): TimelineEntry {
+  const what = awaitedBy(name);
+  const title = WAITS[what][timedOut ? "timedOut" : "ended"];
+  const given = what === "answer" ? answerIn(value) : { text: value, by: undefined };
+  return {
+    ...{ at, style: "parked", title, by: by ?? given.by } as const,
+    name: nameOf(record, name, isHidden),
+    text: isHidden ? undefined : given.text,
+  };
 }
 
 /** Takes the value, and who has given it, out of the answer to a question. */
@@ -258,15 +280,9 @@ function answerIn(json: string | undefined): { readonly text?: string; readonly 
 
 /** Names what an event waits for: the step that has asked, or the name, if that may be shown. */
 function nameOf(record: EventRecord, name: string, isHidden: boolean): string | undefined {
-  const what = kindOfName(name);
-  if (what === "question") return askingStepOf(record, name);
+  const what = awaitedBy(name);
+  if (what === "answer") return askingStepOf(record, name);
   return what === "name" && !isHidden ? name : undefined;
-}
-
-/** Tells what a name that is waited for stands for. */
-function kindOfName(name: string): "question" | "sleep" | "name" {
-  if (questionNameOf(name) !== undefined) return "question";
-  return name.startsWith("sleep/") ? "sleep" : "name";
 }
 
 function stepEntry({ name, at, isBegun }: ListedStep): TimelineEntry {
@@ -332,19 +348,21 @@ function joined(later: TimelineEntry, { at, attempts: earlier }: TimelineEntry):
 export const timeline = (entries: readonly TimelineEntry[]): Html =>
   tag("ol.line", entries.map(entryItem));
 
-function entryItem({ style, title, aside, name, ...entry }: TimelineEntry): Html {
+function entryItem({ style, title, aside, name, running, ...entry }: TimelineEntry): Html {
   const head = [
     tag("b", title),
     name !== undefined && [" ", tag("span.mono", shown(name, 300))],
     beside(aside),
   ];
   const text = entry.text !== undefined && tag("pre", shown(entry.text, 2_000));
-  return tag(`li.${style}`, head, lineOf(entry), text);
+  const runs = running &&
+    tag("div.dim", "handler ", handlersOf(running), "; process ", processOf(running));
+  return tag(`li.${style}`, head, lineOf(entry), runs, text);
 }
 
 /** Makes the line below the title: when, by whom, and which other event. */
 function lineOf(
-  { at, since, until, by, limit, event }: Omit<TimelineEntry, "style" | "title">,
+  { at, since, until, by, limit, event }: Omit<TimelineEntry, "style" | "title" | "running">,
 ): Content {
   const times = [
     since !== undefined && [time(since), " – "],

@@ -18,6 +18,7 @@ import {
 import { isOneOf, isText } from "../../core/shape.ts";
 import type { KeptPayloads } from "./_kept_payloads.ts";
 import type { Problems } from "./_problems.ts";
+import { countAnswered } from "./_waits.ts";
 import { cutKey, inIntake, sourceIn } from "./arrival.ts";
 import { childIdOf } from "./emission.ts";
 import {
@@ -351,6 +352,8 @@ export function storeInspector(
     problems: (options) => problems.list(options),
 
     count: (max, signal) => engine.count(max, signal),
+
+    countAnswered: (max, signal) => countAnswered(core, max, signal),
 
     async countBefore(event, max) {
       const before = await membersBefore(engine, event, { limit: max + 1, onlyPositions: true });

@@ -19,6 +19,7 @@ import { CLOCK_SLACK_MS } from "../../core/timeouts.ts";
 import { untilDone } from "../../core/tries.ts";
 import { settle } from "./_settlement.ts";
 import {
+  type BoundedCount,
   type Cell,
   type CellChange,
   type CellKey,
@@ -350,7 +351,7 @@ async function* answersOf(
   options: AnswerListOptions,
 ): AsyncGenerator<UntakenAnswer> {
   for await (const cell of cellsOf(core, options)) {
-    if (!isNameRecord(cell.value)) continue;
+    if (!isNameRecord(cell.value) || cell.value.at === undefined) continue;
     const found = await nameOf(core, String(cell.key[1]), cell);
     if (found.stored.at !== undefined) yield answerOf(core, found, found.stored.at);
   }
@@ -373,11 +374,25 @@ async function* cellsOf(
   }
 }
 
+/** Counts the parked events whose names were woken: each goes on when it is claimed. Reads the names alone. */
+export async function countAnswered(
+  { engine }: StoreCore,
+  max: number,
+  signal?: AbortSignal,
+): Promise<BoundedCount> {
+  let [count, read] = [0, 0];
+  for await (const { value } of engine.list([WAITER])) {
+    if (signal?.aborted || ++read > max) return { count, isMore: true };
+    if (isNameRecord(value) && value.for && value.at !== undefined) count++;
+  }
+  return { count, isMore: false };
+}
+
 function answerOf({ engine }: StoreCore, found: Name, at: number): UntakenAnswer {
-  const { name, holder, stored: { value } } = found;
+  const { name, holder, stored: { value, by } } = found;
   const change = { cells: [taking(found)], urgency: "work" } as const;
   return {
-    ...{ name, at, value: valueIn(value) },
+    ...{ name, at, value: valueIn(value), ...(by !== undefined && { by }) },
     ...{ eventId: holder?.id, keptUntil: holder ? undefined : at + KEPT_MS },
     delete: async () => !holder && (await engine.apply(change)).ok,
   };

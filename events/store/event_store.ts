@@ -652,6 +652,15 @@ export interface StoreInspector {
   problems(options?: ProblemOptions): Promise<ProblemList>;
 
   /**
+   * Counts the parked events whose answers are there: each goes on when a worker claims it.
+   *
+   * @param max The largest number of names that are read: each parked event has one.
+   * @param signal Ends the count.
+   * @returns The number.
+   */
+  countAnswered(max: number, signal?: AbortSignal): Promise<BoundedCount>;
+
+  /**
    * Counts the events before another one in its ordering group.
    *
    * @param event The record of the other one.

@@ -66,6 +66,8 @@ export interface UntakenAnswer {
   readonly at: number;
   /** The value; undefined for none. */
   readonly value: unknown;
+  /** The person or the tool that has woken it; undefined for a handler, a route or a sender. */
+  readonly by?: string | undefined;
   /** The id of the parked event that takes it when it is claimed; undefined if no event waits. */
   readonly eventId: string | undefined;
   /** The time until which it is kept, milliseconds since the epoch; undefined if an event takes it. */

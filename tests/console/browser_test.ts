@@ -540,7 +540,7 @@ browse("an approval that nobody gave is given with three clicks", async (world) 
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   const page = await world.enter("");
-  await follow(page, "nav >> text=Waiting for an answer", /\/parked$/);
+  await follow(page, "nav >> text=Parked", /\/parked$/);
   assertMatch(await textOf(page), /in 6 d/);
   assertMatch((await page.locator("td time").last().getAttribute("title"))!, /20\d\d.* UTC$/);
   await follow(page, "text=Answer…", /\/wake\?/);
@@ -553,6 +553,34 @@ browse("an approval that nobody gave is given with three clicks", async (world) 
   await follow(page, "main button", /\/delivery\?/);
   await page.waitForSelector(".head .state.done");
   assertMatch(await textOf(page), /Answered.*by operator.*"yes"/s);
+});
+
+browse("an answer says that it waits for a place, and is asked for no more", async (world) => {
+  const id = await world.send("release");
+  while ((await world.store.get(id))!.state !== "parked") {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  const end = world.hold();
+  for (let i = 0; i < 10; i++) await world.send("push");
+  const page = await world.enter("running");
+  await rows(page, 10);
+  await page.goto(`${world.url}/console/delivery?${new URLSearchParams({ id })}`);
+  await follow(page, "main >> text=Answer…", /\/wake\?/);
+  await page.click("main >> text=Payload");
+  await page.waitForSelector(".json >> text=opened");
+  await page.fill("textarea", "true");
+  await follow(page, "main button", /\/delivery\?/);
+  assertMatch(await textOf(page), /parked answered.*waits for a free place.*by operator.*true/s);
+  assertEquals(await page.locator("main >> text=Answer…").count(), 0);
+  await follow(page, "nav >> text=Overview", /console\/$/);
+  await page.waitForSelector(".tiles >> text=1 answered");
+  await follow(page, "nav >> text=Parked", /\/parked$/);
+  assertMatch(await textOf(page), /answered .*, waits for a place/);
+  assertEquals(await page.locator("main >> text=Answer…").count(), 0);
+  end();
+  await page.waitForSelector("text=No event waits for somebody.");
+  await page.goto(`${world.url}/console/delivery?${new URLSearchParams({ id })}`);
+  await page.waitForSelector(".head .state.done");
 });
 
 browse(

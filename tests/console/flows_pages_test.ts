@@ -1,9 +1,10 @@
 import { slotDelivery } from "../../events/schedules/slot_event.ts";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { newActId } from "../../console/_query.ts";
-import type { EventStore } from "../../events/mod.ts";
+import { type EventStore, startWorker } from "../../events/mod.ts";
 import { event } from "../events/store/_moving.ts";
 import { setValue } from "../events/store/kv/_values.ts";
+import { until } from "./_data.ts";
 import {
   type BoardUnderTest,
   claim,
@@ -109,6 +110,129 @@ Deno.test("an event that waits for a name is woken with a value, once, and the a
   assertMatch(html, /Woken<\/b>.*by operator .*&quot;percent&quot;/s);
   assertMatch(await page(board, "/acts"), />Wake<.*finished.*github:1/s);
   assertEquals(board.logs.filter(({ message }) => message === "console act").length, 1);
+});
+
+/** Stores an event whose handler asks, and stops its worker once it is parked: no place is free then. */
+async function asking(store: EventStore, id: string, by?: number[]): Promise<string> {
+  const accepted = await store.accept(delivery(id, { description: "#7 Fix the crash" }));
+  const worker = startWorker(store, async (_, { ask }) => {
+    await ask("approval", () => {}, { by });
+  }, { log: () => {} });
+  await until(async () => (await store.get(accepted.id))?.state === "parked");
+  await worker.stop();
+  return accepted.id;
+}
+
+/** Reads what a program gets of a page. */
+async function json(board: BoardUnderTest, path: string) {
+  const response = await board.get(`/api/${path}`, { Authorization: `Bearer ${OPERATOR}` });
+  return { status: response.status, body: await response.json() };
+}
+
+Deno.test("pages say that an answer is there while no place is free, and ask for none", async () => {
+  await using board = await openBoard();
+  const id = await asking(board.store, "1");
+  const path = `/delivery?id=${id}`;
+  const link = `href="wake?id=${encodeURIComponent(id)}"`;
+  assertStringIncludes(await page(board, path), "Waits for an answer");
+  const question = await page(board, `/wake?id=${id}`);
+  const given = { ...fieldsOf(question, "wake"), value: '"go"' };
+  assertEquals((await send(board, "/wake", given)).status, 303);
+  assertEquals((await board.store.get(id))?.state, "parked");
+  const about = await page(board, path);
+  assertMatch(
+    about,
+    /Answered<\/b>.*approval.*waits for a free place.*by operator.*&quot;go&quot;/s,
+  );
+  const list = await page(board, "/parked");
+  assertMatch(list, /the answer to.*answered <time.*, waits for a place/s);
+  for (const html of [about, list]) assert(!html.includes(link));
+  assert(!about.includes("Waits for an answer"));
+  assertStringIncludes(await page(board, "/deliveries"), "answered, waits for a place");
+  const first = await until(async () => {
+    const html = await page(board, "/");
+    return html.includes("1 answered") && html;
+  });
+  assertMatch(first, /state parked">parked<\/span><b>1<\/b><span class="dim">1 answered/);
+  // Sent again it is the same act, and another one finds the answer.
+  assertEquals((await send(board, "/wake", given)).status, 303);
+  const second = await send(board, "/wake", { ...given, act: newActId() });
+  assertEquals(second.status, 409);
+  assertStringIncludes(await second.text(), "Its answer is there already");
+  const Cookie = await board.login();
+  assertEquals((await board.get(`/wake?id=${id}`, { Cookie })).status, 409);
+  const { body: { answer } } = await json(board, `delivery?id=${id}`);
+  assertEquals([answer.value, answer.by.split(" ")[0]], [{ value: "go" }, "operator"]);
+  assertEquals((await json(board, "parked")).body.events[0].answeredAt, answer.at);
+  assertEquals((await json(board, "deliveries")).body.rows[0].waits, "answered, waits for a place");
+  assertEquals((await json(board, "overview")).body.answered, { count: 1, isMore: false });
+  assertEquals((await json(board, `wake?id=${id}`)).status, 409);
+});
+
+Deno.test("what a question was answered with is hidden with the payloads", async () => {
+  await using board = await openBoard({ hidesPayloads: true });
+  const id = await asking(board.store, "1");
+  const fields = fieldsOf(await page(board, `/wake?id=${id}`), "wake");
+  await send(board, "/wake", { ...fields, value: '"secret"' });
+  const html = await page(board, `/delivery?id=${id}`);
+  assert(html.includes("waits for a free place") && !html.includes("secret"));
+  const { body } = await json(board, `delivery?id=${id}`);
+  assert(body.answer.at > 0 && !JSON.stringify(body).includes("secret"));
+});
+
+Deno.test("the page of a parked event leads operators to what ends its wait", async () => {
+  await using board = await openBoard();
+  const named = await park(board.store, "1", "deploy");
+  const asked = await asking(board.store, "2");
+  for (const [id, label] of [[named, "Wake…"], [asked, "Answer…"]] as const) {
+    const button = `<a class="button" href="wake?id=${encodeURIComponent(id)}">${label}</a>`;
+    assertStringIncludes(await page(board, `/delivery?id=${id}`), button);
+    assert(!(await page(board, `/delivery?id=${id}`, VIEWER)).includes("wake?id="));
+  }
+});
+
+Deno.test("the form of an answer shows what it is about, and who may answer until when", async () => {
+  await using board = await openBoard();
+  const anybody = await page(board, `/wake?id=${await asking(board.store, "1")}`);
+  assertMatch(anybody, /the answer to .*approval.*may answer<\/dt><dd>anybody.*until<\/dt><dd>/s);
+  assertMatch(anybody, /about<\/dt><dd>#7 Fix the crash.*<summary>Payload.*class="json".*opened/s);
+  const some = await page(board, `/wake?id=${await asking(board.store, "2", [7, 8])}`);
+  assertStringIncludes(some, "only the senders 7, 8");
+  const named = await page(board, `/wake?id=${await park(board.store, "3", "deploy")}`);
+  assert(!named.includes("may answer"));
+  await using other = await openBoard({ hidesPayloads: true });
+  const hidden = await page(other, `/wake?id=${await asking(other.store, "1")}`);
+  assert(!hidden.includes("Fix the crash") && !hidden.includes('class="json"'));
+  assertStringIncludes(hidden, "the app hides them");
+});
+
+Deno.test("parked events have one name: on the tile, in the menu and on their page", async () => {
+  await using board = await openBoard();
+  await park(board.store, "1", "deploy");
+  const html = await page(board, "/parked");
+  assertMatch(html, /<a href="parked"[^>]*>Parked<\/a>.*<h1>Parked<\/h1>/s);
+  assertMatch(html, /<title>Parked/);
+  assertMatch(await page(board, "/"), /class="state parked">parked</);
+});
+
+Deno.test("the page of an event that runs names its handlers, limit and process as the page of all does", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  const handles = [{ names: ["issues"], timeoutMs: HOUR }, { names: ["*"] }];
+  const note = { startedAt: 0, seenAt: Date.now(), version: "1.2.3", name: "vm:12555", handles };
+  await store.noteProcess({ id: "w", ...note });
+  await store.accept(delivery("1"));
+  await claim(store);
+  for (const path of ["/running", "/delivery?id=github:1"]) {
+    const html = await page(board, path);
+    for (const text of ["issues, any event", "of 1 h at most", "1.2.3", "vm:12555"]) {
+      assertStringIncludes(html, text, path);
+    }
+    assert(!html.includes("leased by"));
+  }
+  const [one, all] = [await json(board, "delivery?id=github:1"), await json(board, "running")];
+  const { elapsedMs: _, ...event } = all.body.events[0];
+  assertEquals({ ...one.body.running, elapsedMs: undefined }, { ...event, elapsedMs: undefined });
 });
 
 Deno.test("a value that is not JSON, or too large, changes nothing and says why", async () => {

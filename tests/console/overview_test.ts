@@ -81,12 +81,16 @@ Deno.test("what was due at the last look is not red later, and the page says whe
 /** A process of the first page that runs one event. */
 const running = (id: string, runs: string) => ({
   ...{ id, name: id, version: undefined, startedAt: 0, seenAt: 0, places: 1, heldSince: 0 },
+  ...{ isGone: false, held: 1, lost: 0 },
   ...{ busy: 1, running: [{ id: runs, name: "push", since: 0 }] },
 });
 
 /** Shows what is wrong to an operator. */
 function wrongTo(wrong: readonly Wrong[], strip: Partial<Strip> = {}): string {
-  const none = { at: 0, places: { busy: 2, of: 2 }, longest: [], oldestDue: null, recent: null };
+  const none = {
+    ...{ at: 0, places: { busy: 2, of: 2 }, hung: [], longest: [] },
+    ...{ oldestDue: null, recent: null },
+  };
   const context = {
     ...{ name: "bot", environment: undefined, sendsExamples: false, hidesPayloads: false },
     session: { id: "s", role: "operator" } as never,
@@ -126,7 +130,9 @@ Deno.test("the tile of what died is red only while some of it is dead still", ()
       ...{ recent: numbers, before: numbers, dead: 65 },
       stillDead: { count, isMore: false },
     };
-    const none = { at: 0, places: { busy: 0, of: 0 }, longest: [], oldestDue: null };
+    const none = {
+      ...{ at: 0, places: { busy: 0, of: 0 }, hung: [], longest: [], oldestDue: null },
+    };
     return String(stripTiles({ ...none, processes: [], recent, wrong }, null, 0));
   };
   const calm = tiles(0, []);

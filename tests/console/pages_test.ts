@@ -119,7 +119,7 @@ const DAY: Activity = {
 
 const OVERVIEW: Overview = {
   ...{ counts: null, waiting: null, countedAt: null, doneCountedAt: null, oldestDueAt: null },
-  ...{ totals: null, workers: 1, activity: DAY, health: null },
+  ...{ answered: null, totals: null, workers: 1, activity: DAY, health: null },
 };
 
 Deno.test("the first page, with its style and script, takes under 60 KB on a busy day, and 15 KB as it is sent", async () => {

@@ -610,6 +610,23 @@ testStore("answers() lists the values that no event has taken", async ({ store }
   assertEquals(await answersOf(store), early);
 });
 
+testStore(
+  "a parked event whose name was woken is counted until it is claimed",
+  async ({ store }) => {
+    const count = () => store.inspect.countAnswered(100);
+    await store.wake("early", 1);
+    await park(store);
+    assertEquals(await count(), { count: 0, isMore: false });
+    await store.wake(NAME, 1, { by: "Ada" });
+    assertEquals(await count(), { count: 1, isMore: false });
+    assertEquals((await store.inspect.countAnswered(1)).isMore, true);
+    const [answer] = await Array.fromAsync(store.answers({ names: [NAME] }));
+    assertEquals([answer?.eventId, answer?.by], ["d1", "Ada"]);
+    await claimOne(store);
+    assertEquals(await count(), { count: 0, isMore: false });
+  },
+);
+
 testStore("an answer is deleted unless an event takes it", async ({ store }) => {
   await store.wake("early", 1);
   await park(store);
