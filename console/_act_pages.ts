@@ -49,6 +49,7 @@ import {
   askedAtOf,
   countedActId,
   type DeliveryQuery,
+  eventIdOf,
   kindOf,
   newActId,
   numberOf,
@@ -58,7 +59,7 @@ import {
 /** Answers with the question whether to act on one event, or on all of a choice once they are counted. */
 export async function question({ data, parameters, context, isPoll }: Visit): Promise<Page> {
   const kind = kindOf(parameters);
-  const id = text(parameters, "id");
+  const id = eventIdOf(parameters);
   const page = { title: "Confirm", at: "deliveries", isPrivate: true };
   if (id !== undefined) {
     // Made before the event is read: what comes after that is not part of the answer.
@@ -116,19 +117,34 @@ function planTurn(kind: "stop" | "resume", act: Act, change: () => Promise<void>
   };
 }
 
+/** Takes out of an act whom it was in the name of, the key of a state, and a text that was looked for. */
+export const hideAct = ({ as: _, about, query, ...act }: Act): Act => ({
+  ...act,
+  about: act.kind === "forget" ? "a state" : about,
+  query: query && { ...query, q: undefined },
+});
+
 /** Answers with the page of one act. */
 export async function progress({ data, parameters, context }: Visit): Promise<Page> {
-  const act = await readAct(data, parameters);
+  const read = await readAct(data, parameters);
+  const act = context.hidesPayloads ? hideAct(read) : read;
   const body = progressPage(act, isOperator(context));
   return { title: "Act", at: "acts", body, isLive: act.state === "running", isPrivate: true };
 }
 
 /** Answers with a page of acts: of the latest, or of those behind a cursor. */
-export async function acts({ data, parameters }: Visit): Promise<Page> {
+export async function acts({ data, parameters, context }: Visit): Promise<Page> {
   const cursor = text(parameters, "cursor");
-  const body = actsPage(await readActs(data, parameters), cursor);
+  const page = await readActs(data, parameters);
+  const body = actsPage(context.hidesPayloads ? hideActs(page) : page, cursor);
   return { title: "Acts", at: "acts", body, isLive: cursor === undefined, isPrivate: true };
 }
+
+/** Takes out of acts what {@linkcode hideAct} takes out of one. */
+export const hideActs = ({ acts, cursor }: ActPage): ActPage => ({
+  acts: acts.map(hideAct),
+  cursor,
+});
 
 /** Answers with the events that an act has changed, and how they stand now. */
 export async function changed({ data, parameters }: Visit): Promise<Page> {

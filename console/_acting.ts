@@ -18,11 +18,11 @@ import {
   actQueryOf,
   askedAtOf,
   countedActId,
+  eventIdOf,
   kindOf,
   kindsFor,
   newActId,
   numberOf,
-  text,
 } from "./_query.ts";
 
 /** Longest time for which a program waits for a count, in milliseconds. */
@@ -53,7 +53,7 @@ export interface DryRun {
 /** Finds what an act would change. It begins nothing. */
 export async function askAct(data: ConsoleData, parameters: URLSearchParams): Promise<DryRun> {
   const kind = kindOf(parameters);
-  const id = text(parameters, "id");
+  const id = eventIdOf(parameters);
   if (id !== undefined) return await askOne(data, kind, id);
   const query = actQueryOf(parameters, kind);
   const until = performance.now() + MAX_WAIT_MS;
@@ -91,7 +91,7 @@ export async function doAct(
   by: string,
 ): Promise<Act> {
   const [kind, id] = [kindOf(parameters), actIdOf(parameters)];
-  const eventId = text(parameters, "id");
+  const eventId = eventIdOf(parameters);
   const of = numberOf(parameters, "of");
   const query = eventId === undefined ? actQueryOf(parameters, kind) : undefined;
   if (query && !isCounted({ id, kind, query, of })) {

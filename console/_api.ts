@@ -10,11 +10,11 @@
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { Problem, ProblemList } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { readAct, readActs, readChanged } from "./_act_pages.ts";
+import { hideAct, hideActs, readAct, readActs, readChanged } from "./_act_pages.ts";
 import { readDeliveries } from "./_deliveries_page.ts";
 import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
-import { readLimits } from "./_limits_page.ts";
+import { hideLimits, readLimits } from "./_limits_page.ts";
 import { hideParked, hideWaiting, readParked, readWaiting } from "./_parked_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { type OverviewData, quotesError, readOverview, withoutErrors } from "./_overview_page.ts";
@@ -22,7 +22,7 @@ import { readRefusals, withoutSamples } from "./_refusals_page.ts";
 import { nameOfError } from "./_timeline.ts";
 import { hideRunning, readRunning } from "./_running_page.ts";
 import { readSchedules } from "./_schedules_page.ts";
-import { hideValue, readState, readStates } from "./_states_page.ts";
+import { hideState, hideStates, readState, readStates } from "./_states_page.ts";
 
 /** Reading of what a page shows. */
 export interface Reading {
@@ -85,18 +85,19 @@ export const READINGS: Readonly<Record<string, Reading>> = {
       page: { ...page, events: page.events.map(withoutContent) },
     }),
   },
-  limits: { read: readLimits, hide: asIs },
+  limits: { read: readLimits, hide: hideLimits },
   running: { read: readRunning, hide: hideRunning },
   parked: { read: readParked, hide: hideParked },
   wake: { read: readWaiting, hide: hideWaiting },
   schedules: { read: readSchedules, hide: asIs },
-  states: { read: readStates, hide: asIs },
-  state: { read: readState, hide: hideValue },
-  acts: { read: readActs, hide: asIs },
-  progress: { read: readAct, hide: asIs },
+  states: { read: readStates, hide: hideStates },
+  state: { read: readState, hide: hideState },
+  acts: { read: readActs, hide: hideActs },
+  progress: { read: readAct, hide: hideAct },
   changed: {
     read: readChanged,
-    hide: ({ events, ...found }: Awaited<ReturnType<typeof readChanged>>) => ({
+    hide: ({ act, events, ...found }: Awaited<ReturnType<typeof readChanged>>) => ({
+      act: hideAct(act),
       ...found,
       events: events.map(({ event, ...each }) => ({
         ...each,

@@ -21,6 +21,7 @@ import {
   jsonResponse,
   PRIVATE,
   Refusal,
+  refusalOf,
   STORE_TIMEOUT_MS,
 } from "./_http.ts";
 import type { Answering, Page, Visit } from "./_layout.ts";
@@ -88,7 +89,8 @@ export class Api {
     try {
       return await withDeadline(this.#route(c, name), STORE_TIMEOUT_MS);
     } catch (error) {
-      return errorOf(error instanceof Refusal ? error : this.#failure(name, error));
+      if (!(error instanceof Refusal)) return errorOf(this.#failure(name, error));
+      return errorOf(refusalOf(error, c.req.raw, name));
     }
   }
 

@@ -217,10 +217,10 @@ export async function readWaiting(
   return { ...parkedOf(record, wait), senders };
 }
 
-/** Takes out the name that an event waits for, and what it is about, where payloads are not shown. */
+/** Takes out what an event waits for and is about, and the ids of who may answer, where payloads are not shown. */
 export const hideWaiting = (event: Waiting): Waiting => ({
   ...event,
-  ...{ name: undefined, description: undefined },
+  ...{ name: undefined, description: undefined, senders: event.senders && [] },
 });
 
 /** Answers with the form that wakes an event. */
@@ -259,10 +259,12 @@ function wakePage(form: WakeForm, { hidesPayloads }: PageContext): Page {
       flaw === undefined ? "" : ` aria-invalid="true" aria-describedby="flaw"`,
     )}>${typed}</textarea>
   `;
-  const as = senders &&
-    html`<label>In the name of <select name="as">${
-      senders.slice(0, MAX_SENDERS).map((each) => html`<option>${each}</option>`)
-    }</select></label>`;
+  const choice = hidesPayloads
+    ? html`<input name="as" inputmode="numeric" required placeholder="id of a sender">`
+    : html`<select name="as">${
+      senders?.slice(0, MAX_SENDERS).map((each) => html`<option>${each}</option>`)
+    }</select>`;
+  const as = senders && tag("label", "In the name of ", choice);
   const button = tag("button.go", label);
   const back = a(link("delivery", { id }), "Back", "button");
   const body = [
@@ -304,7 +306,9 @@ export async function wake(visit: Visit): Promise<Plan | Page> {
   // Another wait than the one of the form has another meaning.
   const isMeant = record?.state === "parked" && String(wait?.since) === fields.get("since");
   const as = senderIn(fields.get("as"));
-  const wrong = isMeant ? await whyNotAs(data, record, fields.get("as")) : undefined;
+  const wrong = isMeant
+    ? await whyNotAs(data, record, fields.get("as"), context.hidesPayloads)
+    : undefined;
   const sent = word(fields, "kind", ["wake", "answer"]) ?? "wake";
   const plan = planDeed(visit, fields, {
     // A wait that is over does not tell its kind: only an act that has been done is sent again then.
@@ -335,14 +339,15 @@ async function whyNotAs(
   { store }: ConsoleData,
   record: EventRecord,
   as: string | null,
+  hidesPayloads: boolean,
 ): Promise<string | undefined> {
   const senders = (await store.inspect.question(record))?.by;
   if (!senders) {
     return as === null ? undefined : "It names no senders who may answer: leave 'as' out.";
   }
   if (senders.map(String).includes(as ?? "")) return undefined;
-  const names = senders.slice(0, MAX_NAMED).join(", ");
-  return `Only some senders may answer. 'as' must be the id of one of them: ${names}`;
+  const names = hidesPayloads ? "" : `: ${senders.slice(0, MAX_NAMED).join(", ")}`;
+  return `Only some senders may answer. 'as' must be the id of one of them${names}`;
 }
 
 /** Most senders that a reason names. */
