@@ -36,6 +36,7 @@ export async function limits({ data, context }: Visit): Promise<Page> {
     "rest",
     tag("div.head", tag("h1", "Limits of services")),
     table("Limits", columns, limits.map(cellsOf), {
+      style: "cards",
       empty: "No limit is in use. They are those that take() and rate name.",
     }),
     isMore &&
