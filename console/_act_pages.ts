@@ -1,6 +1,6 @@
 import { html, raw } from "@hono/hono/html";
 import type { StoredEvent } from "../events/mod.ts";
-import { doAct, errorOf, whyNot } from "./_acting.ts";
+import { doAct, errorOf, hideAct, whyNot } from "./_acting.ts";
 import type { Plan } from "./_deeds.ts";
 import { fieldsOf, hidden } from "./_form_fields.ts";
 import type { ActedEvents } from "./_act_lists.ts";
@@ -51,6 +51,7 @@ import {
   askedAtOf,
   countedActId,
   type DeliveryQuery,
+  eventIdOf,
   kindOf,
   newActId,
   numberOf,
@@ -60,7 +61,7 @@ import {
 /** Answers with the question whether to act on one event, or on all of a choice once they are counted. */
 export async function question({ data, parameters, context, isPoll }: Visit): Promise<Page> {
   const kind = kindOf(parameters);
-  const id = text(parameters, "id");
+  const id = eventIdOf(parameters);
   const page = { title: "Confirm", at: "deliveries", isPrivate: true };
   if (id !== undefined) {
     // Made before the event is read: what comes after that is not part of the answer.
@@ -129,7 +130,8 @@ function planTurn(kind: "stop" | "resume", act: Act, change: () => Promise<void>
 
 /** Answers with the page of one act. */
 export async function progress({ data, parameters, context }: Visit): Promise<Page> {
-  const act = await readAct(data, parameters);
+  const read = await readAct(data, parameters);
+  const act = context.hidesPayloads ? hideAct(read) : read;
   const body = progressPage(act, context);
   return { title: "Act", at: "acts", body, isLive: act.state === "running", isPrivate: true };
 }
@@ -137,9 +139,16 @@ export async function progress({ data, parameters, context }: Visit): Promise<Pa
 /** Answers with a page of acts: of the latest, or of those behind a cursor. */
 export async function acts({ data, parameters, context }: Visit): Promise<Page> {
   const cursor = text(parameters, "cursor");
-  const body = actsPage(await readActs(data, parameters), cursor, context);
+  const page = await readActs(data, parameters);
+  const body = actsPage(context.hidesPayloads ? hideActs(page) : page, cursor, context);
   return { title: "Acts", at: "acts", body, isLive: cursor === undefined, isPrivate: true };
 }
+
+/** Takes out of acts what {@linkcode hideAct} takes out of one. */
+export const hideActs = ({ acts, cursor }: ActPage): ActPage => ({
+  acts: acts.map(hideAct),
+  cursor,
+});
 
 /** Answers with the events that an act has changed, and how they stand now. */
 export async function changed({ data, parameters }: Visit): Promise<Page> {

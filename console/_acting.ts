@@ -18,11 +18,11 @@ import {
   actQueryOf,
   askedAtOf,
   countedActId,
+  eventIdOf,
   kindOf,
   kindsFor,
   newActId,
   numberOf,
-  text,
 } from "./_query.ts";
 import { nameOfError } from "./_timeline.ts";
 
@@ -57,7 +57,7 @@ export interface DryRun {
 /** Finds what an act would change. It begins nothing. */
 export async function askAct(data: ConsoleData, parameters: URLSearchParams): Promise<DryRun> {
   const kind = kindOf(parameters);
-  const id = text(parameters, "id");
+  const id = eventIdOf(parameters);
   if (id !== undefined) return await askOne(data, kind, id);
   const query = actQueryOf(parameters, kind);
   const until = performance.now() + MAX_WAIT_MS;
@@ -95,7 +95,7 @@ export async function doAct(
   by: string,
 ): Promise<Act> {
   const [kind, id] = [kindOf(parameters), actIdOf(parameters)];
-  const eventId = text(parameters, "id");
+  const eventId = eventIdOf(parameters);
   const of = numberOf(parameters, "of");
   const query = eventId === undefined ? actQueryOf(parameters, kind) : undefined;
   if (query && !isCounted({ id, kind, query, of })) {
@@ -128,9 +128,18 @@ export async function errorOf(
   return problem?.error.trimStart().split("\n", 1)[0]!.slice(0, MAX_ERROR);
 }
 
-/** Takes the text of an error out of an act. */
-export const withoutError = (act: Act): Act =>
-  act.query && act.about !== undefined ? { ...act, about: nameOfError(act.about) } : act;
+/**
+ * Takes out of an act whom it was in the name of, the key of a state, the text of an error, and a text that was looked for.
+ */
+export const hideAct = ({ as: _, about, query, ...act }: Act): Act => ({
+  ...act,
+  about: act.kind === "forget"
+    ? "a state"
+    : query && about !== undefined
+    ? nameOfError(about)
+    : about,
+  query: query && { ...query, q: undefined },
+});
 
 /** Checks whether the events of an act were counted, and are as many as its sender has been told. */
 function isCounted(

@@ -10,13 +10,12 @@
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { Problem, ProblemList } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { readAct, readActs, readChanged } from "./_act_pages.ts";
-import { withoutError } from "./_acting.ts";
-import type { ActPage } from "./_acts.ts";
+import { hideActs, readAct, readActs, readChanged } from "./_act_pages.ts";
+import { hideAct } from "./_acting.ts";
 import { readDeliveries } from "./_deliveries_page.ts";
 import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
-import { readLimits } from "./_limits_page.ts";
+import { hideLimits, readLimits } from "./_limits_page.ts";
 import { hideParked, hideWaiting, readParked, readWaiting } from "./_parked_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { type OverviewData, quotesError, readOverview, withoutErrors } from "./_overview_page.ts";
@@ -24,7 +23,7 @@ import { readRefusals, withoutSamples } from "./_refusals_page.ts";
 import { nameOfError } from "./_timeline.ts";
 import { hideRunning, readRunning } from "./_running_page.ts";
 import { readSchedules } from "./_schedules_page.ts";
-import { hideValue, readState, readStates } from "./_states_page.ts";
+import { hideState, hideStates, readState, readStates } from "./_states_page.ts";
 
 /** Reading of what a page shows. */
 export interface Reading {
@@ -90,23 +89,20 @@ export const READINGS: Readonly<Record<string, Reading>> = {
       page: { ...page, events: page.events.map(withoutContent) },
     }),
   },
-  limits: { read: readLimits, hide: asIs },
+  limits: { read: readLimits, hide: hideLimits },
   running: { read: readRunning, hide: hideRunning },
   parked: { read: readParked, hide: hideParked },
   wake: { read: readWaiting, hide: hideWaiting },
   schedules: { read: readSchedules, hide: asIs },
-  states: { read: readStates, hide: asIs },
-  state: { read: readState, hide: hideValue },
-  acts: {
-    read: readActs,
-    hide: ({ acts, ...found }: ActPage) => ({ ...found, acts: acts.map(withoutError) }),
-  },
-  progress: { read: readAct, hide: withoutError },
+  states: { read: readStates, hide: hideStates },
+  state: { read: readState, hide: hideState },
+  acts: { read: readActs, hide: hideActs },
+  progress: { read: readAct, hide: hideAct },
   changed: {
     read: readChanged,
     hide: ({ act, events, ...found }: Awaited<ReturnType<typeof readChanged>>) => ({
       ...found,
-      act: withoutError(act),
+      act: hideAct(act),
       events: events.map(({ event, ...each }) => ({
         ...each,
         event: event && withoutContent(event),

@@ -6,7 +6,7 @@
 import type { Context } from "@hono/hono";
 import { type LogSink, writeLog } from "../core/mod.ts";
 import { withDeadline } from "../core/timeouts.ts";
-import { askAct, doAct, withoutError } from "./_acting.ts";
+import { askAct, doAct, hideAct } from "./_acting.ts";
 import { READINGS } from "./_api.ts";
 import { checkNames, FORM_NAMES, PAGE_NAMES } from "./_api_names.ts";
 import type { ConsoleData } from "./_console_data.ts";
@@ -21,6 +21,7 @@ import {
   jsonResponse,
   PRIVATE,
   Refusal,
+  refusalOf,
   STORE_TIMEOUT_MS,
 } from "./_http.ts";
 import type { Answering, Page, Visit } from "./_layout.ts";
@@ -88,7 +89,8 @@ export class Api {
     try {
       return await withDeadline(this.#route(c, name), STORE_TIMEOUT_MS);
     } catch (error) {
-      return errorOf(error instanceof Refusal ? error : this.#failure(name, error));
+      if (!(error instanceof Refusal)) return errorOf(this.#failure(name, error));
+      return errorOf(refusalOf(error, c.req.raw, name));
     }
   }
 
@@ -175,7 +177,7 @@ export class Api {
     }
     if (name === "act") {
       const act = await doAct(data, parameters, by);
-      const told = this.#parts.hidesPayloads ? withoutError(act) : act;
+      const told = this.#parts.hidesPayloads ? hideAct(act) : act;
       return privateResponse({ act: told }, act.state === "running" ? 202 : 200);
     }
     if (dryRun) return privateResponse(await askPlan(planning, visit));

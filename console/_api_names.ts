@@ -5,11 +5,7 @@
  * @module
  */
 import { ParameterError } from "./_http.ts";
-
-/** Names of a choice of deliveries. */
-const CHOICE = [
-  ...["state", "type", "source", "place", "group", "problem", "from", "before", "q", "name"],
-] as const;
+import { CHOICE } from "./_query.ts";
 
 /** Names by the pages that have any. */
 export const PAGE_NAMES: Readonly<Record<string, readonly string[]>> = {

@@ -21,6 +21,7 @@ import {
   PRIVATE,
   redirect,
   Refusal,
+  refusalOf,
   STORE_TIMEOUT_MS,
 } from "./_http.ts";
 import { limits } from "./_limits_page.ts";
@@ -42,7 +43,7 @@ import { problem, problems } from "./_problems_page.ts";
 import { refusals } from "./_refusals_page.ts";
 import { repeat, repeatQuestion } from "./_repeat_page.ts";
 import { running } from "./_running_page.ts";
-import { schedule, schedules } from "./_schedules_page.ts";
+import { schedule, scheduleQuestion, schedules } from "./_schedules_page.ts";
 import { forget, state, states } from "./_states_page.ts";
 
 /** Parts of the console's routes. */
@@ -130,6 +131,7 @@ class Board {
       ...[visit("problems", problems), visit("problem", problem)],
       ...[visit("running", running), visit("parked", parked), visit("fixture", fixture)],
       ...[visit("wake", wakeQuestion), visit("repeat", repeatQuestion)],
+      visit("schedule", scheduleQuestion),
       ...[visit("schedules", schedules), visit("states", states), visit("state", state)],
       ...[visit("act", question), ...sending ? [visit("send", sending.page)] : []],
     ]).set("login", (c) => login.show(c));
@@ -148,7 +150,9 @@ class Board {
     try {
       return await withDeadline(this.#route(c), STORE_TIMEOUT_MS);
     } catch (error) {
-      const refusal = error instanceof Refusal ? error : this.#failure(c, error);
+      const refusal = error instanceof Refusal
+        ? refusalOf(error, c.req.raw, this.#pageOf(c) ?? "")
+        : this.#failure(c, error);
       const session = this.#login.sessionOf(c);
       const { status, title, headers } = refusal;
       const body = messagePage(refusal, session !== undefined);

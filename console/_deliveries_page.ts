@@ -244,7 +244,7 @@ function chips(query: DeliveryQuery): Html | false {
 const isFiltered = (query: DeliveryQuery): boolean =>
   Object.values(query).some((each) => each !== undefined);
 
-/** Makes the form of the filter, which phones fold unless it is in use. */
+/** Makes the form of the filter, which phones fold: what is chosen stands above it. */
 function filterForm(query: DeliveryQuery): Html {
   const field = (name: "type" | "source" | "place" | "group", label: string) =>
     html`<label>${label}<input name="${name}" value="${query[name] ?? ""}" maxlength="${
@@ -274,9 +274,7 @@ function filterForm(query: DeliveryQuery): Html {
     ],
   ];
   return html`
-    <details class="filters" ${raw(
-      isFiltered({ ...query, q: undefined, name: undefined }) ? " open" : "",
-    )}>
+    <details class="filters">
       <summary>Filter</summary>
       <form class="filter" autocomplete="off" action="deliveries">${fields}<div class="row">
     <button class="go">Filter</button></div>${kept({ q: query.q, name: query.name })}</form>

@@ -69,7 +69,7 @@ function linesOf(
     }
     return text;
   };
-  return new ReadableStream<Uint8Array>({
+  const source: UnderlyingDefaultSource<Uint8Array> = {
     async pull(controller) {
       const text = await turns.take(readSome);
       if (text !== "") controller.enqueue(encoder.encode(text));
@@ -80,7 +80,9 @@ function linesOf(
     async cancel() {
       await events.return?.();
     },
-  });
+  };
+  // Nothing is read ahead: nobody reads the body of an answer to HEAD, nor cancels it.
+  return new ReadableStream(source, { highWaterMark: 0 });
 }
 
 /** Writes times as dates. */

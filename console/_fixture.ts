@@ -6,6 +6,19 @@ import { downloadResponse, PLAIN, PRIVATE, Refusal } from "./_http.ts";
 import type { Visit } from "./_layout.ts";
 import { text } from "./_query.ts";
 
+/**
+ * Members of payloads whose values are credentials, by the kind of platform: with Slack's, others post as the app; with
+ * Stripe's, they see and pay an intent; old versions of Gitea sent the secret of the webhook.
+ */
+const CREDENTIALS: Readonly<Partial<Record<Fixture["kind"], readonly string[]>>> = {
+  slack: ["token", "response_url", "bot_access_token"],
+  stripe: ["client_secret"],
+  forge: ["secret"],
+};
+
+/** Value that stands for a credential: one that can be called as an address, and leads nowhere. */
+const LEFT_OUT = '"https://left-out.invalid/"';
+
 /** Checks whether the test kit can deliver an event again: one that a known sender has sent. */
 export const hasFixture = ({ platform }: EventRecord): boolean => FIXTURE_KINDS.includes(platform);
 
@@ -28,15 +41,29 @@ function fixtureOf(record: EventRecord, payload: Uint8Array): Fixture {
     format: "edge-base.fixture",
     ...{ kind: platform as Fixture["kind"], platform: intake, source, type },
     ...(id !== undefined && { id }),
-    ...bodyOf(payload),
+    ...bodyOf(payload, CREDENTIALS[platform as Fixture["kind"]]),
   };
 }
 
-/** Writes a payload byte for byte: as text if it is UTF-8, and otherwise in base64. */
-function bodyOf(payload: Uint8Array): Pick<Fixture, "body" | "base64"> {
+/** Writes a payload byte for byte but for its credentials: as text if it is UTF-8, and otherwise in base64. */
+function bodyOf(
+  payload: Uint8Array,
+  credentials: readonly string[] = [],
+): Pick<Fixture, "body" | "base64"> {
   try {
-    return { body: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(payload) };
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(payload);
+    return { body: withoutValuesOf(credentials, text) };
   } catch {
     return { base64: payload.toBase64() };
   }
+}
+
+/**
+ * Replaces the texts that members with some names have, wherever they are in a JSON document. Only a name is a text that a
+ * colon follows: in a text its quotes would be escaped.
+ */
+function withoutValuesOf(names: readonly string[], json: string): string {
+  if (names.length === 0) return json;
+  const members = new RegExp(`("(?:${names.join("|")})"\\s*:\\s*)"(?:[^"\\\\]|\\\\.)*"`, "g");
+  return json.replace(members, (_, name) => `${name}${LEFT_OUT}`);
 }

@@ -55,10 +55,27 @@ export class Refusal extends Error {
 
 /** Refusal of a parameter that has a value it may not have. The message never has the value. */
 export class ParameterError extends Refusal {
-  constructor(flaw: string) {
-    super(400, "Wrong parameter", `Cannot show the page: ${flaw}.`);
+  /**
+   * @param flaw What is wrong with it.
+   * @param doing The action that it is for.
+   */
+  constructor(readonly flaw: string, doing = "show the page") {
+    super(400, "Wrong parameter", `Cannot ${doing}: ${flaw}.`);
   }
 }
+
+/** Actions of the forms by their names: what cannot be done if a field is wrong. */
+const DOING: Readonly<Record<string, string>> = {
+  ...{ act: "act", stop: "stop the act", resume: "resume the act", wake: "wake the event" },
+  ...{ repeat: "repeat the event", schedule: "act on the schedule", forget: "delete the state" },
+  ...{ send: "send the example", login: "log in" },
+};
+
+/** Says of a parameter of a form that is wrong what cannot be done, and not that a page cannot be shown. */
+export const refusalOf = (refusal: Refusal, { method }: Request, name: string): Refusal =>
+  refusal instanceof ParameterError && method === "POST"
+    ? new ParameterError(refusal.flaw, DOING[name])
+    : refusal;
 
 /** Makes an answer with a page. */
 export function pageResponse(

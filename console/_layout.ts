@@ -169,7 +169,7 @@ export const a = (to: string, text: Content, style?: string): Html =>
 
 /** Makes a list of facts, each with its name and perhaps a class, without those that have no content. */
 export function facts(list: readonly (readonly [string, Content, style?: string])[]): Html {
-  const known = list.filter(([, value]) => (value ?? false) !== false);
+  const known = list.filter(([, value]) => (value ?? false) !== false && value !== "");
   return tag(
     "dl",
     known.flatMap(([name, value, style = ""]) => [tag("dt", name), tag(`dd${style}`, value)]),
@@ -187,7 +187,7 @@ export const td = (content: Content, style?: string, span = 1): Html =>
  * @param label Name of the table.
  * @param columns The columns by their names, each with its class.
  * @param rows The cells of each row.
- * @param parts The class, and what to say without rows.
+ * @param parts The class, which is `cards` if each row is a card on a phone, and what to say without rows.
  * @returns The table.
  */
 export function table(
@@ -201,17 +201,29 @@ export function table(
     raw(`<th scope="col" class="${style}">${name}</th>`)
   );
   const nothing = [td(empty, "dim", names.length)];
+  const isCard = rows.length > 0 && style?.split(" ").includes("cards");
   return html`
     <div class="scroll" tabindex="0" role="group" aria-label="${label}">
       <table${classed(style)}>
         <thead>
           <tr>${headings}</tr>
         </thead>
-        <tbody>${(rows.length === 0 ? [nothing] : rows).map((cells) => html`<tr>${cells}`)}</tbody>
+        <tbody>${(rows.length === 0 ? [nothing] : rows).map((cells) =>
+          html`<tr>${isCard ? labelled(cells, names) : cells}`
+        )}</tbody>
         </table>
         </div>
   `;
 }
+
+/** Names the cells of a row, but for the first one and for acts: on a phone it is a card, below no heading. */
+const labelled = (cells: readonly Html[], names: readonly (readonly [string, string])[]): Html[] =>
+  cells.map((cell, i) => {
+    const [name] = names[i]!;
+    return i === 0 || name === "act"
+      ? cell
+      : raw(String(cell).replace("<td", `<td data-label="${name}"`));
+  });
 
 /** Makes a box that tells what has happened. */
 export const note = (role: "alert" | "status", isBad: boolean, ...content: readonly Content[]) =>

@@ -6,20 +6,37 @@ import { live, type Page, table, tag, td, type Visit } from "./_layout.ts";
 /** Most limits that are shown: there may be one for each chat. */
 const MAX_LIMITS = 200;
 
+/** First limits of services, and whether there are more. */
+export interface Limits {
+  readonly limits: readonly (Omit<ListedLimit, "key"> & {
+    /** Part that is counted alone; undefined where payloads are not shown. */
+    readonly key: string | undefined;
+  })[];
+  readonly isMore: boolean;
+}
+
 /** Reads the first limits of services, and whether there are more. */
-export async function readLimits(data: ConsoleData) {
+export async function readLimits(data: ConsoleData): Promise<Limits> {
   const found = await data.limits(MAX_LIMITS + 1);
   return { limits: found.slice(0, MAX_LIMITS), isMore: found.length > MAX_LIMITS };
 }
 
+/** Takes out what limits are counted by, such as a user, where payloads are not shown. */
+export const hideLimits = ({ limits, isMore }: Limits): Limits => ({
+  limits: limits.map((limit) => ({ ...limit, key: undefined })),
+  isMore,
+});
+
 /** Answers with the limits of services, and what is free of each. */
-export async function limits({ data }: Visit): Promise<Page> {
-  const { limits, isMore } = await readLimits(data);
+export async function limits({ data, context }: Visit): Promise<Page> {
+  const found = await readLimits(data);
+  const { limits, isMore } = context.hidesPayloads ? hideLimits(found) : found;
   const columns = { name: "", key: "", free: "num", of: "num", in: "num", "closed until": "" };
   const body = live(
     "rest",
     tag("div.head", tag("h1", "Limits of services")),
     table("Limits", columns, limits.map(cellsOf), {
+      style: "cards",
       empty: "No limit is in use. They are those that take() and rate name.",
     }),
     isMore &&
@@ -29,9 +46,12 @@ export async function limits({ data }: Visit): Promise<Page> {
 }
 
 function cellsOf(
-  { name, key, limit, perMs, free, closedUntil, isUnreadable }: ListedLimit,
+  { name, key, limit, perMs, free, closedUntil, isUnreadable }: Limits["limits"][number],
 ): Html[] {
-  const names = [td(shown(name), "mono"), td(shown(key, 300), "mono")];
+  const names = [
+    td(shown(name), "mono"),
+    key === undefined ? td("not shown", "dim") : td(shown(key, 300), "mono"),
+  ];
   if (isUnreadable) return [...names, td("cannot be read", "dim", 4)];
   return [
     ...names,

@@ -220,10 +220,10 @@ export async function readWaiting(
   return { ...parkedOf(record, wait, undefined), senders };
 }
 
-/** Takes out the name that an event waits for, and what it is about, where payloads are not shown. */
+/** Takes out what an event waits for and is about, and the ids of who may answer, where payloads are not shown. */
 export const hideWaiting = (event: Waiting): Waiting => ({
   ...event,
-  ...{ name: undefined, description: undefined },
+  ...{ name: undefined, description: undefined, senders: event.senders && [] },
 });
 
 /** Answers with the form that wakes an event. */
@@ -269,10 +269,12 @@ async function wakePage({ data, context }: Visit, form: WakeForm): Promise<Page>
       flaw === undefined ? "" : ` aria-invalid="true" aria-describedby="flaw"`,
     )}>${typed}</textarea>
   `;
-  const as = senders &&
-    html`<label>In the name of <select name="as">${
-      senders.slice(0, MAX_SENDERS).map((each) => html`<option>${each}</option>`)
-    }</select></label>`;
+  const choice = hidesPayloads
+    ? html`<input name="as" inputmode="numeric" required placeholder="id of a sender">`
+    : html`<select name="as">${
+      senders?.slice(0, MAX_SENDERS).map((each) => html`<option>${each}</option>`)
+    }</select>`;
+  const as = senders && tag("label", "In the name of ", choice);
   const button = tag("button.go", label);
   const back = a(link("delivery", { id }), "Back", "button");
   const body = [
@@ -312,7 +314,7 @@ const MAX_SENDERS = 1_000;
 
 /** Plans to wake an event with the value of the form, or shows the form again with what is wrong. */
 export async function wake(visit: Visit): Promise<Plan | Page> {
-  const { data } = visit;
+  const { data, context } = visit;
   const fields = deedFields(visit.parameters);
   const id = text(fields, "id");
   const typed = fields.get("value") ?? "";
@@ -328,7 +330,9 @@ export async function wake(visit: Visit): Promise<Plan | Page> {
   const as = senderIn(fields.get("as"));
   const gone = answer ? ANSWERED : GONE;
   const isOpen = isMeant && !answer;
-  const wrong = isOpen ? await whyNotAs(data, record, fields.get("as")) : undefined;
+  const wrong = isOpen
+    ? await whyNotAs(data, record, fields.get("as"), context.hidesPayloads)
+    : undefined;
   const sent = word(fields, "kind", ["wake", "answer"]) ?? "wake";
   const plan = planDeed(visit, fields, {
     // A wait that is over does not tell its kind: only an act that has been done is sent again then.
@@ -357,14 +361,15 @@ async function whyNotAs(
   { store }: ConsoleData,
   record: EventRecord,
   as: string | null,
+  hidesPayloads: boolean,
 ): Promise<string | undefined> {
   const senders = (await store.inspect.question(record))?.by;
   if (!senders) {
     return as === null ? undefined : "It names no senders who may answer: leave 'as' out.";
   }
   if (senders.map(String).includes(as ?? "")) return undefined;
-  const names = senders.slice(0, MAX_NAMED).join(", ");
-  return `Only some senders may answer. 'as' must be the id of one of them: ${names}`;
+  const names = hidesPayloads ? "" : `: ${senders.slice(0, MAX_NAMED).join(", ")}`;
+  return `Only some senders may answer. 'as' must be the id of one of them${names}`;
 }
 
 /** Most senders that a reason names. */

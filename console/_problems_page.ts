@@ -105,7 +105,7 @@ export async function problems({ data, context }: Visit): Promise<Page> {
         tag("h2", "No problem"),
         tag("p", "No event is dead or tried again because of an error."),
       )
-      : table("Problems", columns, rows, { style: "list problems" }),
+      : table("Problems", columns, rows, { style: "list cards" }),
     count.count > found.length &&
       tag("p.dim", `These are the ${SHOWN} with the most events, of ${countText(count)}.`),
   );

@@ -35,6 +35,11 @@ export interface DeliveryQuery {
   readonly before?: number | undefined;
 }
 
+/** Names of a choice of deliveries. */
+export const CHOICE = [
+  ...["state", "type", "source", "place", "group", "problem", "from", "before", "q", "name"],
+] as const;
+
 /** Choice of deliveries for an act. */
 export interface ActQuery extends DeliveryQuery {
   readonly state: State;
@@ -186,6 +191,18 @@ export function queryOf(parameters: URLSearchParams): DeliveryQuery {
     problem: problemIn(parameters),
     ...{ q: text(parameters, "q"), name: text(parameters, "name"), from, before },
   };
+}
+
+/**
+ * Reads the id of the one event that an act is about; undefined if it is about a choice.
+ *
+ * @throws {ParameterError} If there is an id and a choice: it would be done although the event does not match.
+ */
+export function eventIdOf(parameters: URLSearchParams): string | undefined {
+  const id = text(parameters, "id");
+  const others = CHOICE.filter((name) => parameters.get(name)?.trim());
+  if (id === undefined || others.length === 0) return id;
+  throw new ParameterError(`'id' is of one event: leave out ${others.join(", ")}`);
 }
 
 /**

@@ -11,7 +11,7 @@ import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import { SCHEDULE } from "../events/store/emission.ts";
 import { hasHandlerFor } from "../events/store/processes.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { deedButton, deedFields, type Plan, planDeed } from "./_deeds.ts";
+import { deedButton, deedFields, deedForm, type Plan, planDeed } from "./_deeds.ts";
 import { duration, type Html, link, recordOf, shown, stateBadge, when } from "./_format.ts";
 import { Refusal } from "./_http.ts";
 import {
@@ -19,7 +19,9 @@ import {
   beside,
   type Content,
   dim,
+  facts,
   isOperator,
+  KIND_NAMES,
   live,
   type Page,
   type PageContext,
@@ -217,21 +219,49 @@ const earlierOf = ({ id, at, state }: Run): Html =>
 
 function actsOf({ name, isUnreadable, paused }: ListedSchedule): Content {
   if (isUnreadable) return undefined;
+  const ask = (kind: string, label: string) =>
+    a(link("schedule", { schedule: name, do: kind }), label, "button");
   return tag(
     "div.row",
-    deedButton("schedule", { schedule: name, do: "run" }, "Run now"),
+    ask("run", "Run now…"),
     paused
       ? deedButton("schedule", { schedule: name, do: "resume" }, "Resume")
-      : deedButton("schedule", { schedule: name, do: "pause" }, "Pause"),
+      : ask("pause", "Pause…"),
   );
+}
+
+/** Answers with the question whether to run a schedule now, or to pause it: what is run or left out is not undone. */
+export async function scheduleQuestion({ data, parameters }: Visit): Promise<Page> {
+  const name = text(parameters, "schedule") ?? "";
+  const kind = word(parameters, "do", ["run", "pause"]);
+  const { value } = await data.store.scheduleNotes.read(name);
+  if (kind === undefined || value === undefined) throw noSuchSchedule();
+  const title = kind === "run" ? "Run this schedule now?" : "Pause this schedule?";
+  const plan = shown(readNote(value)?.plan ?? "not known");
+  const known = facts([["schedule", shown(name, 100)], ["times", plan, ".mono"]]);
+  const body = [
+    ...[tag("h1", title), tag("div.note", known), tag("div.note", tag("p", DEEDS[kind][0]))],
+    deedForm(
+      ...["schedule", { schedule: name, do: kind }] as const,
+      tag(kind === "run" ? "button.go" : "button.danger", KIND_NAMES[kind]),
+      a("schedules", "Back", "button"),
+    ),
+  ];
+  return { title: "Confirm", at: "schedules", body: html`${body}`, isPrivate: true };
 }
 
 /** Acts on a schedule: the consequence of each, and the reason for which nothing may be left to do. */
 const DEEDS = {
-  run: ["Its handlers are run once more, beside its times.", "It can be run at any time."],
+  run: [
+    "Its handlers are run once more, beside its times. What they do cannot be undone.",
+    "It can be run at any time.",
+  ],
   pause: ["Its next runs are left out, and not made up later.", "It is paused already."],
   resume: ["It goes on with its next run.", "It is not paused."],
 } as const;
+
+const noSuchSchedule = (): Refusal =>
+  new Refusal(404, "No such schedule", "The store knows no schedule of this name.");
 
 /** Plans to run, pause or resume a schedule. */
 export async function schedule(visit: Visit): Promise<Plan> {
@@ -240,9 +270,7 @@ export async function schedule(visit: Visit): Promise<Plan> {
   const name = text(fields, "schedule") ?? "";
   const kind = word(fields, "do", ["run", "pause", "resume"]);
   const { value } = await store.scheduleNotes.read(name);
-  if (kind === undefined || value === undefined) {
-    throw new Refusal(404, "No such schedule", "The store knows no schedule of this name.");
-  }
+  if (kind === undefined || value === undefined) throw noSuchSchedule();
   let next = "schedules";
   const [would, whyNot] = DEEDS[kind];
   const isPaused = readNote(value)?.paused !== undefined;

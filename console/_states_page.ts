@@ -3,7 +3,7 @@ import type { ListedState } from "../events/store/mod.ts";
 import type { ConsoleData } from "./_console_data.ts";
 import { deedFields, deedForm, type Plan, planDeed } from "./_deeds.ts";
 import { dated, type Html, link, number, shown, when } from "./_format.ts";
-import { Refusal } from "./_http.ts";
+import { ParameterError, Refusal } from "./_http.ts";
 import { viewOf } from "./_json_view.ts";
 import {
   a,
@@ -24,11 +24,11 @@ import { MAX_LENGTHS, text } from "./_query.ts";
 const SHOWN = 100;
 
 /** State as a page shows it: all but its value. */
-export interface StateHead extends
-  Pick<
-    ListedState,
-    "intake" | "key" | "version" | "expiresAt" | "isUnreadable"
-  > {}
+export interface StateHead
+  extends Pick<ListedState, "intake" | "version" | "expiresAt" | "isUnreadable"> {
+  /** Key; undefined where payloads are not shown: it may be that of a person. */
+  readonly key: string | undefined;
+}
 
 /** States of conversations. */
 export interface States {
@@ -48,8 +48,12 @@ export interface StateWithValue extends StateHead {
 export async function readStates(
   { store }: ConsoleData,
   parameters: URLSearchParams,
+  hidesPayloads: boolean,
 ): Promise<States> {
   const [prefix, intake] = [text(parameters, "prefix"), text(parameters, "intake")];
+  if (hidesPayloads && prefix !== undefined) {
+    throw new ParameterError("'prefix' looks for what is hidden here");
+  }
   const states: StateHead[] = [];
   for await (const each of store.states({ prefix, intake })) {
     if (states.push(headOf(each)) > SHOWN) break;
@@ -78,10 +82,16 @@ export async function readState(
   return { ...headOf(state), value: state.value };
 }
 
-/** Takes out the value of a state, where payloads are not shown. */
-export const hideValue = (state: StateWithValue): StateWithValue => ({
+/** Takes out the key of a state, and its value, where payloads are not shown. */
+export const hideState = (state: StateWithValue): StateWithValue => ({
   ...state,
-  value: undefined,
+  ...{ key: undefined, value: undefined },
+});
+
+/** Takes out the keys of states, where payloads are not shown. */
+export const hideStates = ({ states, isMore }: States): States => ({
+  states: states.map((state) => ({ ...state, key: undefined })),
+  isMore,
 });
 
 async function findState(
@@ -97,22 +107,30 @@ async function findState(
 }
 
 /** Answers with the states. */
-export async function states({ data, parameters }: Visit): Promise<Page> {
-  const body = statesPage(await readStates(data, parameters), parameters);
+export async function states({ data, parameters, context }: Visit): Promise<Page> {
+  const { hidesPayloads } = context;
+  const found = await readStates(data, parameters, hidesPayloads);
+  const body = statesPage(hidesPayloads ? hideStates(found) : found, parameters, context);
   return { title: "States", at: "states", body, isLive: true, isPrivate: true };
 }
 
-function statesPage({ states, isMore }: States, parameters: URLSearchParams): Html {
-  const field = (name: "prefix" | "intake", label: string) =>
+function statesPage(
+  { states, isMore }: States,
+  parameters: URLSearchParams,
+  { hidesPayloads }: PageContext,
+): Html {
+  const field = (name: "prefix" | "intake" | "key", label: string) =>
     html`<label>${label}<input name="${name}" value="${parameters.get(name) ?? ""}" maxlength="${
       MAX_LENGTHS[name]
     }"></label>`;
   const form = html`
     <form class="filter" autocomplete="off"
-      action="states">${field("prefix", "Key begins with")}${field(
-        "intake",
-        "Intake",
-      )}<div class="row"><button class="go">Filter</button>
+      action="${hidesPayloads ? "state" : "states"}">${hidesPayloads
+        ? field("key", "Key")
+        : field("prefix", "Key begins with")}${field(
+          "intake",
+          "Intake",
+        )}<div class="row"><button class="go">${hidesPayloads ? "Show" : "Filter"}</button>
     <a href="states">Clear</a></div></form>
   `;
   const columns = { key: "", intake: "", expires: "" };
@@ -125,16 +143,18 @@ function statesPage({ states, isMore }: States, parameters: URLSearchParams): Ht
     isMore &&
       tag(
         "p.dim",
-        `These are the first ${number(SHOWN)}. Give the beginning of a key to see others.`,
+        `These are the first ${number(SHOWN)}.`,
+        !hidesPayloads && " Give the beginning of a key to see others.",
       ),
   );
   return html`${tag("div.head", tag("h1", "States of conversations"))}${form}<br>${list}`;
 }
 
 function cellsOf({ intake, key, expiresAt, isUnreadable }: StateHead): Html[] {
-  const name = a(link("state", { intake, key }), shown(key, 256), "mono");
   return [
-    td(name, "wrap"),
+    key === undefined
+      ? td("not shown", "dim")
+      : td(a(link("state", { intake, key }), shown(key, 256), "mono"), "wrap"),
     td(intake === undefined ? dim("none") : shown(intake, 100)),
     td(
       isUnreadable
@@ -155,7 +175,7 @@ export async function state({ data, parameters, context }: Visit): Promise<Page>
 function statePage(state: StateWithValue, context: PageContext): Html {
   const { intake, key, version, expiresAt, isUnreadable } = state;
   const known = facts([
-    ["key", tag("span.mono", shown(key, 256))],
+    ["key", key !== undefined && !context.hidesPayloads && shown(key, 256), ".mono"],
     ["intake", intake === undefined ? "none" : shown(intake, 256)],
     ["expires", expiresAt === undefined ? !isUnreadable && "never" : dated(expiresAt)],
     ["version", tag("span.mono", shown(version, 100))],

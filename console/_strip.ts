@@ -310,5 +310,5 @@ export function processes({ processes }: Strip, context: PageContext, now: numbe
         : td(seenAt !== undefined && when(seenAt, now)),
     ];
   });
-  return html`${tag("h2", "Processes")}${table("Processes", columns, rows)}`;
+  return html`${tag("h2", "Processes")}${table("Processes", columns, rows, { style: "cards" })}`;
 }

@@ -18,10 +18,10 @@ code,pre,.mono,.json{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,
 .top>div,main{max-width:1200px;margin:auto;padding:0 20px}
 .top>div{display:flex;flex-wrap:wrap;align-items:center;gap:0 18px;min-height:48px}
 .brand{font-weight:650;font-size:15px;display:flex;flex-wrap:wrap;gap:0 8px;align-items:center;min-width:0;overflow-wrap:anywhere}
-nav{display:flex;gap:2px;flex:1}
+nav{display:flex;flex-wrap:wrap;gap:0 2px;flex:1}
 nav a{padding:13px 10px 11px;color:var(--dim);text-decoration:none;border-bottom:2px solid transparent}
 nav a:hover{color:var(--text)}nav a[aria-current]{color:var(--text);border-color:var(--accent);font-weight:550}
-.who{display:flex;gap:10px;align-items:center;color:var(--dim)}
+.who{display:flex;gap:10px;align-items:center;color:var(--dim);margin-left:auto}
 main{padding-top:20px;padding-bottom:48px}
 h1{font-size:19px;font-weight:650;margin:0;line-height:1.3;overflow-wrap:anywhere}
 h2{font-size:13px;font-weight:650;margin:26px 0 8px}
@@ -31,8 +31,8 @@ h2{font-size:13px;font-weight:650;margin:26px 0 8px}
 .state{color:var(--dim);font-weight:550;white-space:nowrap}
 .state::before{content:"";display:inline-block;width:8px;height:8px;border-radius:50%;margin-right:6px;background:currentColor}
 .queued{color:var(--queued)}.running{color:var(--running)}.parked{color:var(--parked)}.done{color:var(--done)}.dead,.unreadable,.error{color:var(--dead)}
-.tiles,.strip{display:grid;grid-template-columns:repeat(auto-fit,minmax(128px,1fr));gap:1px;background:var(--line);border:1px solid var(--line);border-radius:8px;overflow:hidden}
-.strip{grid-template-columns:repeat(auto-fit,minmax(160px,1fr))}.strip+*{margin:12px 0 16px}.strip .dim{overflow-wrap:anywhere}
+.tiles,.strip{display:flex;flex-wrap:wrap;gap:1px;background:var(--line);border:1px solid var(--line);border-radius:8px;overflow:hidden}
+.tiles>*{flex:1 1 128px}.strip>*{flex:1 1 160px}.strip+*{margin:12px 0 16px}.strip .dim{overflow-wrap:anywhere}
 :is(.tiles,.strip)>*{background:var(--card);padding:10px 14px 12px;text-decoration:none;color:inherit}
 :is(.tiles,.strip) a:hover{background:var(--soft)}:is(.tiles,.strip) a:focus-visible{outline-offset:-3px}
 :is(.tiles,.strip) b{display:block;font-size:22px;font-weight:600;line-height:1.25;color:var(--text);white-space:nowrap}
@@ -85,7 +85,7 @@ ol.line{overflow-wrap:anywhere;list-style:none;margin:0;padding:0 0 0 5px}
 ol.line>li{border-left:2px solid var(--line);padding:0 0 14px 18px;position:relative}ol.line>li:last-child{border-color:transparent;padding-bottom:0}
 ol.line>li::before{content:"";position:absolute;left:-6px;top:5px;width:10px;height:10px;border-radius:50%;background:currentColor;border:2px solid var(--bg)}
 ol.line b{font-weight:600}ol.line div,ol.line>li>:not(b){color:var(--text)}ol.line .dim{color:var(--dim)}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0 0;background:var(--soft);border-radius:6px;padding:6px 10px}
+pre+.row{margin-top:8px}pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0 0;background:var(--soft);border-radius:6px;padding:6px 10px}
 .row+.json{margin-top:8px}.json{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 14px;overflow:auto;overflow-wrap:anywhere}
 .json pre{background:none;padding:0;margin:0}.json details details,.json details>div{margin-left:18px}.json>details>summary{margin-left:0}
 .json summary{cursor:pointer;padding:3px 0;width:max-content;max-width:100%}.json div{padding-left:13px}
@@ -96,15 +96,16 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:4px 0 0;background:var(--
 progress{width:100%;height:10px;accent-color:var(--accent)}
 .login{max-width:380px;margin:12vh auto 0}.login form{display:grid;gap:12px;margin-top:16px}
 [hidden]{display:none}
-@media (max-width:1080px){.tiles{grid-template-columns:repeat(4,1fr)}}
 @media (max-width:1180px){.list .id{display:none}}
-@media (max-width:640px){.nums tr>:is(:nth-child(4),:nth-child(6)){display:none}.top>div,main{padding-left:14px;padding-right:14px}nav{order:3;flex-basis:100%;margin:0 -10px;overflow-x:auto}
-.who{margin-left:auto}.role{display:none}.brand{min-height:44px}.top>div{column-gap:8px}.who{gap:6px}main{padding-top:14px}th,td{padding:6px 10px}
+@media (max-width:640px){.nums tr>:nth-child(4){display:none}.nums :is(th,td),.values :is(th,td){padding:6px}.top>div,main{padding-left:14px;padding-right:14px}nav{order:3;flex:1 0 100%;margin:0 -8px}nav a{padding:7px 8px 5px}
+.role{display:none}.brand{min-height:44px}.top>div{column-gap:8px}.who{gap:6px}main{padding-top:14px}th,td{padding:6px 10px}
 .list thead{position:absolute;left:-99em}.list tr{display:grid;grid-template-columns:1fr auto;gap:1px 12px;padding:8px 12px;border-bottom:1px solid var(--line)}
 .list tbody tr:last-child{border:0}.list td,.list tr:last-child>td{border:0;padding:0;text-align:left;max-width:100%}.list td:nth-child(2n),.list tr:last-child>td:nth-child(2n){text-align:right}.list .off{display:none}.list td.wrap,.list tr:last-child>td.wrap{grid-column:1/-1;width:auto;min-width:0;text-align:left}.list td:has(>time){order:9}
 .head form{width:100%}.head form input{flex:1}
-.cards thead{position:absolute;left:-99em}.cards tr,.cards td{display:block}.cards tr{padding:8px 12px;border-bottom:1px solid var(--line)}.cards td{border:0;padding:1px 0}.cards .off{display:none}
-dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:8px}.tiles,.strip{grid-template-columns:repeat(2,1fr)}form.filter{grid-template-columns:repeat(2,minmax(0,1fr))}form.filter label:has([data-utc]){grid-column:1/-1}section+section>h2.first{margin-top:22px}nav a{white-space:nowrap}}
-@media (max-width:640px){.acts td:is(:nth-child(3),:nth-child(4)){grid-column:1/-1}.acts tr>td:nth-child(4){text-align:left!important}.acts td.off{display:block;color:var(--dim)}}
+.cards thead{position:absolute;left:-99em}.cards tr,.cards td{display:block}.cards tr{padding:8px 12px;border-bottom:1px solid var(--line)}.cards tbody tr:last-child{border:0}
+.cards td:nth-child(n){border:0;padding:1px 0;text-align:left;white-space:normal}.cards td.num{display:inline-block;margin-right:14px}.cards :is(.off,td:empty){display:none}
+.cards [data-label]::before{content:attr(data-label)" ";color:var(--dim)}
+dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:8px}.tiles>*,.strip>*{flex-basis:40%}form.filter{grid-template-columns:repeat(2,minmax(0,1fr))}form.filter label:has([data-utc]){grid-column:1/-1}section+section>h2.first{margin-top:22px}nav a{white-space:nowrap}}
+@media (max-width:640px){.acts td:is(:nth-child(3),:nth-child(4)){grid-column:1/-1}.acts tr>td:nth-child(4){text-align:left!important}.acts td.off{display:block;color:var(--dim)}.acts td.num::before{content:"changed "}}
 @media (forced-colors:active){.state::before,.key::before,ol.line>li::before,svg{forced-color-adjust:none}nav a{border-color:Canvas}nav a[aria-current]{border-color:Highlight}.tabs a[aria-current]{text-decoration:underline}}
 @media (prefers-reduced-motion:no-preference){.live{animation:pulse 2s infinite}@keyframes pulse{50%{opacity:.45}}}`;

@@ -98,7 +98,7 @@ export function timelineOf(parts: TimelineParts): TimelineEntry[] {
     ...nextIn(parts),
     ...settledIn(record),
     ...cancelledIn(record),
-    ...(record.interventions ?? []).map((each) => interventionEntry(record, each)).toReversed(),
+    ...(record.interventions ?? []).map((each) => interventionEntry(each, parts)).toReversed(),
     ...record.attempts.map((each) => attemptEntry(each, parts)).toReversed(),
     ...waitsIn(parts),
     ...steps.map(stepEntry).toReversed(),
@@ -209,13 +209,16 @@ const INTERVENTIONS: Readonly<
 const describedKind = (is: string): (typeof INTERVENTIONS)[InterventionKind] =>
   Object.hasOwn(INTERVENTIONS, is) ? INTERVENTIONS[is as InterventionKind] : [shown(is, 60), "dim"];
 
-function interventionEntry(record: EventRecord, { is, at, by, step }: Intervention): TimelineEntry {
+function interventionEntry(
+  { is, at, by, step }: Intervention,
+  { record, hidesPayloads }: TimelineParts,
+): TimelineEntry {
   const [title, style] = describedKind(is);
   const events = eventsIn(record);
   const aside = is === "cancelled" && events > 1
     ? `with all ${number(events)} of its batch`
     : undefined;
-  return { at, style, title, aside, by: by ?? "the app", name: step };
+  return { at, style, title, aside, by: shownBy(by, hidesPayloads) ?? "the app", name: step };
 }
 
 /** Words for the ends of attempts. */
@@ -256,11 +259,18 @@ function endedWait(
   const title = WAITS[what][timedOut ? "timedOut" : "ended"];
   const given = what === "answer" ? answerIn(value) : { text: value, by: undefined };
   return {
-    ...{ at, style: "parked", title, by: by ?? given.by } as const,
+    ...{ at, style: "parked", title, by: shownBy(by ?? given.by, isHidden) } as const,
     name: nameOf(record, name, isHidden),
     text: isHidden ? undefined : given.text,
   };
 }
+
+/** Names of operators of the console, and of the tool. */
+const KNOWN = /^(?:operator [0-9a-z]{4} from (?:[\da-f.:]+|an unknown address)|the events tool)$/;
+
+/** Names who has done something: an operator of the console, but not whom the app has named where that is hidden. */
+const shownBy = (by: string | undefined, isHidden: boolean): string | undefined =>
+  isHidden && by !== undefined && !KNOWN.test(by) ? undefined : by;
 
 /** Takes the value, and who has given it, out of the answer to a question. */
 function answerIn(json: string | undefined): { readonly text?: string; readonly by?: string } {

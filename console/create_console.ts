@@ -50,9 +50,10 @@ export interface ConsoleOptions {
   readonly environment?: string | undefined;
   /**
    * Set to true to show no payloads: they may hold what not every reader of the console may see. It hides all else that
-   * senders and handlers have written, too: descriptions, senders' names, headers of refused deliveries, reasons, names
-   * that events wait for and their answers, results of steps, values of states, and of an error all but its name. No
-   * search finds them. Types, repositories, chats, ids and ordering keys stay.
+   * senders and handlers have written, too: descriptions, senders, headers of refused deliveries, reasons, names that
+   * events wait for and their answers, results of steps, keys of limits, keys and values of states, and of an error all
+   * but its name. No search finds them. Types, repositories, chats, ids and ordering keys stay, and so do the names of
+   * handlers, steps, limits and schedules.
    *
    * @default {false}
    */

@@ -12,7 +12,8 @@ import { slackDelivery } from "./slack_delivery.ts";
 import { stripeDelivery } from "./stripe_delivery.ts";
 
 /**
- * Delivery that was stored, as the console's page of an event offers it for tests: a JSON file without a secret.
+ * Delivery that was stored, as the console's page of an event offers it for tests: a JSON file without a secret, also where
+ * the payload had one, such as Slack's `response_url`.
  *
  * @category Deliveries
  */

@@ -396,6 +396,28 @@ Deno.test("programs send one JSON object of a bounded size", async () => {
   }
 });
 
+Deno.test("an act on one event is refused a choice besides, and says what it cannot do", async () => {
+  await using board = await openBoard();
+  const id = await storeDead(board.store, "1");
+  const choice = { kind: "purge", id, type: "push", from: 1 };
+  for (const step of [{ dryRun: true }, { act: newActId() }]) {
+    const { status, body } = await call(board, "act", { ...choice, ...step });
+    assertEquals(status, 400);
+    assertEquals(body.error, "Cannot act: 'id' is of one event: leave out type, from.");
+  }
+  const { body } = await call(board, "wake", { id, since: 1, value: "1", kind: "x" });
+  assertEquals(body.error, "Cannot wake the event: 'kind' must be one of wake, answer.");
+  const Cookie = await board.login();
+  const form = { kind: "purge", id, state: "dead", act: newActId() };
+  const page = await (await board.post("/act", form, { Cookie })).text();
+  assertStringIncludes(page, "Cannot act: &#39;id&#39; is of one event: leave out state.");
+  const question = await board.get(`/act?kind=purge&id=${id}&state=queued`, { Cookie });
+  assertEquals(question.status, 400);
+  assertStringIncludes(await question.text(), "Cannot show the page: ");
+  assertEquals((await read(board, "acts")).body.acts, []);
+  assertEquals((await board.store.stats()).dead, 1);
+});
+
 Deno.test("a program that misspells a name, or sends an empty value, is refused and told which", async () => {
   await using board = await openBoard();
   const { store } = board;

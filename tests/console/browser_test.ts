@@ -460,6 +460,7 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
   const paths = [
     ...[
       ...["running", "parked", `wake?id=${released}`, "schedules", "states"],
+      "schedule?schedule=digest&do=run",
       `state?${new URLSearchParams({ key: `chat/${HOSTILE}` })}`,
       ...[`delivery?id=${deployed}`, `repeat?${new URLSearchParams({ id: deployed, step })}`],
     ],
@@ -504,6 +505,33 @@ browse("axe finds nothing, in both themes and at the width of a phone", async (w
     }
   }
   world.forget(404);
+});
+
+browse("a phone shows the menu, lists and tiles whole", async (world) => {
+  world.works = false;
+  const { store } = world;
+  const end = world.hold();
+  await world.send("push", { repository: { id: 1, full_name: "a-long-owner/a-long-name" } });
+  await world.send("release");
+  await store.tokens.of("zulip", "12345678901234567890").closeFor(3_600_000);
+  const phone = await world.enter("", { viewport: { width: 390, height: 800 } });
+  await phone.waitForSelector("text=Cancel…");
+  end();
+  await phone.waitForSelector('.tiles a:nth-child(5) b:text-is("1")');
+  const flaws = `[
+    ...[...document.querySelectorAll("nav, .scroll")].filter((each) => each.scrollWidth > each.clientWidth + 1),
+    ...[...document.querySelectorAll(".tiles, .strip")].filter(({ lastElementChild: last, parentElement }) =>
+      last.getBoundingClientRect().right + 2 < last.parentElement.getBoundingClientRect().right),
+    ...[...document.querySelectorAll("td")].filter((each) =>
+      each.offsetWidth > 0 && each.offsetWidth < 45 && each.textContent.trim().length > 9),
+  ].map((each) => each.outerHTML)`;
+  for (const path of ["", "problems", "limits", "running", "parked", "schedules", "acts"]) {
+    await phone.goto(`${world.url}/console/${path}`);
+    assertEquals(await phone.evaluate(flaws), [], path);
+  }
+  await phone.goto(`${world.url}/console/problems`);
+  const label = `getComputedStyle(document.querySelector("td.num"), "::before").content`;
+  assertMatch(await phone.evaluate(label), /^"dead/);
 });
 
 browse("a handler that hangs is cancelled with two clicks from the first page", async (world) => {
@@ -818,18 +846,23 @@ browse("going back shows the filter of the list", async (world) => {
   assertEquals(await look(), shown);
 });
 
-browse("a phone shows the list first, and the filter if it is used", async (world) => {
-  const page = await world.enter("deliveries", { viewport: { width: 360, height: 640 } });
-  const isOpen = () => page.locator("select[name=state]").isVisible();
-  assertEquals(await isOpen(), false);
-  await page.click("text=Filter");
-  await page.selectOption("select[name=state]", "dead");
-  await follow(page, "form.filter button", /\?state=dead$/);
-  assertEquals(await isOpen(), true);
-  await page.setViewportSize({ width: 700, height: 640 });
-  await follow(page, "a.badge[title=Remove]", /deliveries$/);
-  assertEquals(await isOpen(), true);
-});
+browse(
+  "a phone shows the list first, also behind a filter, which stands above it",
+  async (world) => {
+    const page = await world.enter("deliveries", { viewport: { width: 360, height: 640 } });
+    const isOpen = () => page.locator("select[name=state]").isVisible();
+    assertEquals(await isOpen(), false);
+    await page.click("text=Filter");
+    await page.selectOption("select[name=state]", "dead");
+    await follow(page, "form.filter button", /\?state=dead$/);
+    assertEquals(await isOpen(), false);
+    assertStringIncludes(await page.locator("a.badge[title=Remove]").innerText(), "state dead");
+    await page.setViewportSize({ width: 700, height: 640 });
+    assertEquals(await isOpen(), true);
+    await follow(page, "a.badge[title=Remove]", /deliveries$/);
+    assertEquals(await isOpen(), true);
+  },
+);
 
 browse("a filter has room for its times, and takes none that no address has", async (world) => {
   const page = await world.enter("deliveries", { locale: "en-US" });

@@ -300,6 +300,33 @@ Deno.test("schedules show their runs, and are run, paused and resumed", async ()
   }
 });
 
+Deno.test("a schedule is run or paused after a question, which begins nothing", async () => {
+  await using board = await openBoard();
+  const { store } = board;
+  await store.scheduleNotes.write("hourly", { plan: "0 * * * * UTC", at: Date.now() }, null);
+  const html = await page(board, "/schedules");
+  const links = [...html.matchAll(/href="(schedule\?[^"]+)"/g)].map(([, to]) =>
+    to!.replaceAll("&amp;", "&")
+  );
+  assertEquals(links, ["schedule?schedule=hourly&do=run", "schedule?schedule=hourly&do=pause"]);
+  assert(!html.includes('action="schedule"'));
+  const [run, pause] = [await page(board, `/${links[0]}`), await page(board, `/${links[1]}`)];
+  assertMatch(run, /Run this schedule now\?.*0 \* \* \* \* UTC.*cannot be undone/s);
+  assertEquals(await Array.fromAsync(store.list()), []);
+  for (const html of [run, run]) {
+    assertEquals((await send(board, "/schedule", fieldsOf(html, "schedule"))).status, 303);
+  }
+  assertEquals((await Array.fromAsync(store.list())).length, 1);
+  assertEquals((await send(board, "/schedule", fieldsOf(pause, "schedule"))).status, 303);
+  assertStringIncludes(await page(board, "/schedules"), 'action="schedule"');
+  const Cookie = await board.login(VIEWER);
+  assertEquals((await board.get(`/${links[0]}`, { Cookie })).status, 403);
+  for (const query of ["schedule=none&do=run", "schedule=hourly", "do=run"]) {
+    const response = await board.get(`/schedule?${query}`, { Cookie: await board.login() });
+    assertEquals(response.status, 404, query);
+  }
+});
+
 Deno.test("states are found by the beginnings of their keys, shown and deleted", async () => {
   await using board = await openBoard();
   const { store, kv } = board;

@@ -147,6 +147,30 @@ Deno.test("files are read for two at a time, however many are downloaded", async
   await data.stop();
 });
 
+Deno.test("for a file that nobody reads, or reads any more, nothing is read", async () => {
+  await using sut = await openData();
+  await buryAll(sut.store, ["a", "b"]);
+  const { reads, goOn, store } = slowed(sut.store);
+  const data = new ConsoleData(store, () => {});
+  const visit = {
+    ...{ data, parameters: new URLSearchParams({ format: "csv", type: "nothing" }) },
+    context: { hidesPayloads: false },
+  } as unknown as Visit;
+  // As of an answer to HEAD.
+  const files = [1, 2, 3].map(() => exported(visit));
+  const file = exported(visit).body!.getReader();
+  const reading = file.read();
+  await until(() => reads.now > 0, WITHIN_MS);
+  assertEquals(reads.now, 1);
+  const cancelled = file.cancel();
+  goOn();
+  await Promise.all([reading, cancelled]);
+  await Promise.all([1, 2].map(() => data.exports.take(() => Promise.resolve())));
+  assertEquals([reads.now, reads.most], [0, 1]);
+  await Promise.all(files.map(({ body }) => body!.cancel()));
+  await data.stop();
+});
+
 Deno.test("searches that take long are made two at a time", async () => {
   await using sut = await openData();
   await buryAll(sut.store, ["a", "b"]);

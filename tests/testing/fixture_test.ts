@@ -104,6 +104,41 @@ Deno.test("a fixture of the console is delivered again, byte for byte", async ()
   }
 });
 
+Deno.test("a fixture has no credentials, and all else byte for byte", async () => {
+  await using bot = await start();
+  const event =
+    `"type":"event_callback","event_id":"Ev2", "event":{"type":"message","text":"\\"token\\": \\"mine\\""}`;
+  const cases = [
+    [slackDelivery(`{"token" : "se\\"cret", ${event}}`), `{"token" : "LEFT", ${event}}`],
+    [
+      slackDelivery(`{"type":"shortcut","trigger_id":"1.4","response_url":"https://h/secret",
+        "response_urls":[{"response_url":"secret"}],"bot_access_token":"secret"}`),
+      `{"type":"shortcut","trigger_id":"1.4","response_url":"LEFT",
+        "response_urls":[{"response_url":"LEFT"}],"bot_access_token":"LEFT"}`,
+    ],
+    [
+      stripeDelivery(
+        `{"id":"evt_2","object":"event","type":"setup","data":{"object":{"client_secret":"secret"}}}`,
+      ),
+      `{"id":"evt_2","object":"event","type":"setup","data":{"object":{"client_secret":"LEFT"}}}`,
+    ],
+    [
+      forgeDelivery("push", `{"secret":"secret","token":"a"}`, { id: "old", path: "/webhook" }),
+      `{"secret":"LEFT","token":"a"}`,
+    ],
+  ] as const;
+  for (const [delivery, expected] of cases) {
+    const { event, status } = await bot.deliver(delivery);
+    assertEquals(status, 200, expected);
+    const { body } = await (await download(bot, event!.id)).json();
+    assertEquals(body, expected.replaceAll("LEFT", "https://left-out.invalid/"));
+  }
+  const { event: command } = await bot.deliver(
+    slackDelivery({ command: "/go", trigger_id: "1.5", token: "secret", response_url: "secret" }),
+  );
+  assert(!(await (await download(bot, command!.id)).text()).includes("secret"));
+});
+
 Deno.test("a fixture is not given away where payloads are hidden", async () => {
   await using bot = await start(true);
   const { event } = await bot.deliver(DELIVERIES[0]!);
