@@ -63,7 +63,7 @@ export const READINGS: Readonly<Record<string, Reading>> = {
     hide: (found: Awaited<ReturnType<typeof readDelivery>>) => ({
       event: withoutContent(found.event),
       before: found.before,
-      answer: found.answer && { at: found.answer.at, by: found.answer.by },
+      answer: found.answer && { at: found.answer.at },
       running: found.running && { ...found.running, description: undefined },
       first: found.first && withoutContent(found.first),
       steps: found.steps.map(({ name, at, isBegun }) => ({ name, at, isBegun })),
