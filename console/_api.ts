@@ -65,7 +65,7 @@ export const READINGS: Readonly<Record<string, Reading>> = {
       event: withoutContent(found.event),
       hung: found.hung,
       before: found.before,
-      answer: found.answer && { at: found.answer.at, by: found.answer.by },
+      answer: found.answer && { at: found.answer.at },
       running: found.running && { ...found.running, description: undefined },
       first: found.first && withoutContent(found.first),
       steps: found.steps.map(({ name, at, isBegun }) => ({ name, at, isBegun })),

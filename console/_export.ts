@@ -4,6 +4,7 @@ import { downloadResponse, ParameterError } from "./_http.ts";
 import type { Visit } from "./_layout.ts";
 import { queryOf, word } from "./_query.ts";
 import type { Turns } from "./_turns.ts";
+import { readAnswers } from "./_waits.ts";
 
 /** Most deliveries of a file. */
 export const MAX_EXPORTED = 50_000;
@@ -32,10 +33,16 @@ export function exported({ data, parameters, context }: Visit): Response {
   if (format === undefined) throw new ParameterError(`'format' must be ${FORMATS.join(" or ")}`);
   const events = data.list(queryOf(parameters));
   const write = format === "csv" ? csvOf : jsonOf;
-  const line = (event: StoredEvent) => write(rowOf(event, context.hidesPayloads, Date.now()));
+  const lines = async (some: readonly StoredEvent[]) => {
+    const answers = await readAnswers(data.store, some);
+    const now = Date.now();
+    return some.map((event) =>
+      write(rowOf(event, context.hidesPayloads, now, answers.has(event.id)))
+    );
+  };
   const head = format === "csv" ? lineOfCsv(COLUMNS) : "";
   return downloadResponse(
-    linesOf(events, line, head, data.exports),
+    linesOf(events, lines, head, data.exports),
     TYPES[format],
     `deliveries.${format}`,
   );
@@ -47,7 +54,7 @@ export function exported({ data, parameters, context }: Visit): Response {
  */
 function linesOf(
   events: AsyncIterator<StoredEvent, undefined>,
-  line: (event: StoredEvent) => string,
+  lines: (some: readonly StoredEvent[]) => Promise<string[]>,
   head: string,
   turns: Turns,
 ): ReadableStream<Uint8Array> {
@@ -56,18 +63,17 @@ function linesOf(
   let rest = head;
   let isEnded = false;
   const readSome = async () => {
-    let text = rest;
+    const begin = rest;
     rest = "";
     isEnded = left <= 0;
-    for (let i = 0; i < ROWS && left > 0 && !isEnded; i++) {
+    const some: StoredEvent[] = [];
+    while (some.length < Math.min(ROWS, left) && !isEnded) {
       const { done, value } = await events.next();
       if (done) isEnded = true;
-      else {
-        text += line(value);
-        left--;
-      }
+      else some.push(value);
     }
-    return text;
+    left -= some.length;
+    return begin + (await lines(some)).join("");
   };
   const source: UnderlyingDefaultSource<Uint8Array> = {
     async pull(controller) {

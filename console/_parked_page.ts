@@ -257,7 +257,7 @@ async function wakePage({ data, context }: Visit, form: WakeForm): Promise<Page>
     ["event", a(link("delivery", { id }), aboutOf(record))],
     ["about", !hidesPayloads && description !== undefined && shown(description)],
     ["waits for", whatOf({ waitsFor, asked, name: hidesPayloads ? undefined : wait.name })],
-    ["may answer", kind === "answer" && mayAnswer(senders)],
+    ["may answer", kind === "answer" && mayAnswer(senders, hidesPayloads)],
     ["since", dated(wait.since)],
     ["until", dated(wait.until)],
     ["id", shown(id, 1_000), ".mono.wrap"],
@@ -301,9 +301,10 @@ async function wakePage({ data, context }: Visit, form: WakeForm): Promise<Page>
   return { title: label, at: "parked", body: html`${body}`, isPrivate: true };
 }
 
-/** Names the senders who may answer. */
-function mayAnswer(senders: readonly number[] | undefined): string {
+/** Names the senders who may answer, unless they are hidden. */
+function mayAnswer(senders: readonly number[] | undefined, isHidden: boolean): string {
   if (!senders) return "anybody";
+  if (isHidden) return "only some senders";
   const more = senders.length - MAX_NAMED;
   const others = more > 0 ? ` and ${number(more)} more` : "";
   return `only the senders ${senders.slice(0, MAX_NAMED).join(", ")}${others}`;
