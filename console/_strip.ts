@@ -181,7 +181,7 @@ export function hungList({ hung, longest, processes }: Strip): Html | undefined 
   const nameOf = (id: string) => named.find((each) => each.id === id)?.name ?? shown(id, 120);
   const more = hung.length - MAX_LONGEST;
   const items = hung.slice(0, MAX_LONGEST).map((each) =>
-    tag("li", hungLine(each, a(link("delivery", { id: each.id }), nameOf(each.id)), ": "))
+    tag("li", hungLine(each, a(link("delivery", { id: each.id }), nameOf(each.id))))
   );
   return tag(
     "div.note",
