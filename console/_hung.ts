@@ -3,11 +3,11 @@
  *
  * @module
  */
+import { html } from "@hono/hono/html";
 import type { EventRecord } from "../events/mod.ts";
 import type { EventStore, ProcessNote } from "../events/store/mod.ts";
 import { isLate } from "../events/store/processes.ts";
 import { type Html, shown, time } from "./_format.ts";
-import { type Content, tag } from "./_layout.ts";
 
 /** Time for which a lease may be over before its process counts as gone, in milliseconds: it may be renewing it. */
 export const SLACK_MS = 5_000;
@@ -76,10 +76,15 @@ export function holdOf({ process, holdsPlace }: Pick<Hung, "process" | "holdsPla
     : `Its time limit is over, so the next event has its place. It goes on until it returns, or ${end}.`;
 }
 
-/** Shows what a handler still holds, and until when. */
-export function hungLine(hung: Hung, ...about: readonly Content[]): Html {
+/** Shows what a handler still holds, and until when, perhaps behind a link to its event. */
+export function hungLine(hung: Hung, event?: Html): Html {
   const [before, behind] = TOLD[hung.why];
-  return tag("div", about, before, time(hung.since, "short"), behind, " ", holdOf(hung));
+  const at = time(hung.since, "short");
+  return html`<div>${
+    event && html`
+      ${event}:
+    `
+  }${before}${at}${behind} ${holdOf(hung)}</div>`;
 }
 
 type Note = Awaited<ReturnType<EventStore["processes"]>>[number];

@@ -174,7 +174,7 @@ function runningPage({ events, strays, isMore }: Running, context: PageContext):
 }
 
 const strayItem = (hung: Hung): Html =>
-  tag("li", hungLine(hung, a(link("delivery", { id: hung.id }), shown(hung.id, 120)), ": "));
+  tag("li", hungLine(hung, a(link("delivery", { id: hung.id }), shown(hung.id, 120))));
 
 const isPastLimit = ({ limitMs = Infinity, elapsedMs }: RunningEvent): boolean =>
   elapsedMs > limitMs;

@@ -239,7 +239,7 @@ export function hungList({ hung, longest, processes }: Strip): Html | undefined 
   const nameOf = (id: string) => named.find((each) => each.id === id)?.name ?? shown(id, 120);
   const more = hung.length - MAX_NAMED;
   const items = hung.slice(0, MAX_NAMED).map((each) =>
-    tag("li", hungLine(each, a(link("delivery", { id: each.id }), nameOf(each.id)), ": "))
+    tag("li", hungLine(each, a(link("delivery", { id: each.id }), nameOf(each.id))))
   );
   return tag(
     "div.note",

@@ -283,7 +283,7 @@ function heldIn(process: ProcessHealth, { oldestDue, at }: Health): Wrong | unde
   const overdue = running.find(({ isOverdue }) => isOverdue);
   const isHeld = heldSince !== null &&
     at - heldSince > (oldestDue && oldestDue.at <= at ? HELD_MS : IDLE_HELD_MS);
-  const shown = isHeld ? running[0] ?? strays[0] : overdue;
+  const shown = isHeld ? running.at(0) ?? strays.at(0) : overdue;
   if (!shown) return undefined;
   const what = isHeld
     ? `All ${places} places of the process ${name ?? id} have been held for ${

@@ -78,7 +78,7 @@ export function createNotifier(
   return { ...notifier, listen: (wake) => noted(kv, notifier.listen(wake)) };
 }
 
-/** What listens in this process, by KV. */
+/** Listening of this process, by KV. */
 const listening = new WeakMap<Deno.Kv, Set<Promise<void>>>();
 
 /** Waits until nothing listens any more on a KV that was closed: Deno tells its listeners only after that. */
