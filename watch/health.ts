@@ -275,7 +275,7 @@ function heldIn(process: ProcessHealth, { oldestDue, at }: Health): Wrong | unde
     : `The handler of an event runs past its time limit in the process ${name ?? id}:`;
   return {
     ...{ kind: "places_held", key: `places_held:${id}`, since: isHeld ? heldSince : shown.since },
-    text: `${what} ${shown.record.id} (${shown.record.type}), since ${duration(at - shown.since)}`,
+    text: `${what} ${shown.record.id} (${shown.record.type}), for ${duration(at - shown.since)}`,
     eventId: shown.record.id,
   };
 }
