@@ -125,7 +125,9 @@ export async function errorOf(
 ): Promise<string | undefined> {
   if (id === undefined) return undefined;
   const { problems: [problem] } = await data.problems({ id, max: 1, hours: 1 });
-  return problem?.error.trimStart().split("\n", 1)[0]!.slice(0, MAX_ERROR);
+  if (problem === undefined) return undefined;
+  const [line = ""] = problem.error.trimStart().split("\n", 1);
+  return line.slice(0, MAX_ERROR);
 }
 
 /**

@@ -212,7 +212,7 @@ function eventsOf(
 ) {
   const { hidesPayloads } = context;
   const columns = {
-    ...{ event: "", state: "", received: "", from: "" },
+    ...{ event: "", state: "", received: "", about: "" },
     ...!hidesPayloads && { error: "" },
     ...{ id: "id", attempts: "num" },
   };

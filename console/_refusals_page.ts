@@ -79,8 +79,8 @@ function lost(): Html {
       tag("b", "These deliveries were answered with an error, and were not stored."),
       " They are lost unless their senders send them again. First mend what is wrong below, then have the sender " +
         "deliver them again. GitHub, GitLab, Gitea and Forgejo do so by hand alone, on their page of the webhook's " +
-        "recent deliveries: GitHub calls it Redeliver, and keeps them for three days. Stripe, Slack and Telegram try " +
-        "again by themselves for a while.",
+        "recent deliveries: GitHub calls it Redeliver, and keeps them for three days (events catch-up leaves out what " +
+        "was refused). Stripe, Slack and Telegram try again by themselves for a while.",
     ),
     tag(
       "p.dim",

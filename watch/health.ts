@@ -293,7 +293,7 @@ function heldIn(process: ProcessHealth, { oldestDue, at }: Health): Wrong | unde
   const event = "record" in shown ? `${shown.record.id} (${shown.record.type})` : shown.id;
   return {
     ...{ kind: "places_held", key: `places_held:${id}`, since: isHeld ? heldSince : shown.since },
-    text: `${what} ${event}, since ${duration(at - shown.since)}`,
+    text: `${what} ${event}, for ${duration(at - shown.since)}`,
     eventId: "record" in shown ? shown.record.id : shown.id,
   };
 }

@@ -137,6 +137,7 @@ Deno.test("the events of a problem say what they are about, and are listed with 
     const [problem] = (await board.store.inspect.problems()).problems;
     const html = await page(board, `/problem?id=${problem!.id}`);
     assertEquals(html.includes("#17 &lt;script&gt;"), !hidesPayloads);
+    assertMatch(html, /<th[^>]*>about</);
     const [, list] = /href="(deliveries\?problem=\w+)"/.exec(html)!;
     assertStringIncludes(await page(board, `/${list}`), "github:1");
   }

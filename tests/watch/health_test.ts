@@ -50,7 +50,7 @@ testStoreOnce(
       const { text } = wrongIn({ ...late, at: late.at + 780_000 })[0]!;
       assertMatch(
         text,
-        /^All 2 places of the process .+ have been held for 13 min, the longest by .*[ab] /,
+        /^All 2 places of the process .+ have been held for 13 min, the longest by .*[ab] \(.+\), for \d+ min/,
       );
     } finally {
       held.resolve();

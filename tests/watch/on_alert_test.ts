@@ -252,6 +252,7 @@ Deno.test("what was refused is on a page, with samples, and what to do", async (
   }
   assertStringIncludes(html, "were not stored");
   assertStringIncludes(html, "GitHub calls it Redeliver");
+  assertStringIncludes(html, "catch-up leaves out what was refused");
   // The same number as on the first page, beside that since the first one.
   const [, hour] = /<dt>in the last hour<\/dt><dd>(\d+)<\/dd>/.exec(html)!;
   assertMatch(await page(test, ""), new RegExp(`refused</span><b>${hour}</b>.*last hour, for any`));
