@@ -1,4 +1,4 @@
-/** Where payloads are hidden, nothing is shown that senders or handlers have written. */
+/** Console that hides payloads: it shows nothing that senders or handlers have written. */
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { READINGS } from "../../console/_api.ts";
