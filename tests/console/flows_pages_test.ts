@@ -55,6 +55,8 @@ Deno.test("the page of what runs has the longest first, and its process", async 
   await store.noteProcess({ id: "w", ...note });
   await store.accept(delivery("1"));
   await claim(store);
+  using clock = new WallClock();
+  clock.advance(1);
   await store.accept(delivery("2", { type: "push", action: undefined }));
   await store.claim({ limit: 1, owner: "unknown", leaseMs: HOUR });
   const html = await page(board, "/running");
