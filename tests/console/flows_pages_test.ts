@@ -4,6 +4,7 @@ import { newActId } from "../../console/_query.ts";
 import { type EventStore, startWorker } from "../../events/mod.ts";
 import { event } from "../events/store/_moving.ts";
 import { setValue } from "../events/store/kv/_values.ts";
+import { WallClock } from "../_wall_clock.ts";
 import { until } from "./_data.ts";
 import {
   type BoardUnderTest,
