@@ -99,8 +99,8 @@ progress{width:100%;height:10px;accent-color:var(--accent)}
 @media (max-width:1180px){.list .id{display:none}}
 @media (max-width:640px){.nums tr>:nth-child(4){display:none}.nums :is(th,td),.values :is(th,td){padding:6px}.top>div,main{padding-left:14px;padding-right:14px}nav{order:3;flex:1 0 100%;margin:0 -8px}nav a{padding:7px 8px 5px}
 .role{display:none}.brand{min-height:44px}.top>div{column-gap:8px}.who{gap:6px}main{padding-top:14px}th,td{padding:6px 10px}
-.list thead{position:absolute;left:-99em}.list tr{display:grid;grid-template-columns:1fr auto;gap:1px 12px;padding:8px 12px;border-bottom:1px solid var(--line)}
-.list tbody tr:last-child{border:0}.list td,.list tr:last-child>td{border:0;padding:0;text-align:left;max-width:100%}.list td:nth-child(2n),.list tr:last-child>td:nth-child(2n){text-align:right}.list .off{display:none}.list td.wrap,.list tr:last-child>td.wrap{grid-column:1/-1;width:auto;min-width:0;text-align:left}.list td:has(>time){order:9}
+.list thead{position:absolute;left:-99em}.list tr{display:grid;grid-template-columns:minmax(55%,1fr) auto;gap:1px 12px;padding:8px 12px;border-bottom:1px solid var(--line)}
+.list tbody tr:last-child{border:0}.list td,.list tr:last-child>td{border:0;padding:0;text-align:left;max-width:100%}.list td:nth-child(2n),.list tr:last-child>td:nth-child(2n){text-align:right}.list td:first-child{white-space:normal;overflow-wrap:anywhere}.list .off{display:none}.list td.wrap,.list tr:last-child>td.wrap{grid-column:1/-1;width:auto;min-width:0;text-align:left}.list td:has(>time){order:9}
 .head form{width:100%}.head form input{flex:1}
 .cards thead{position:absolute;left:-99em}.cards tr,.cards td{display:block}.cards tr{padding:8px 12px;border-bottom:1px solid var(--line)}.cards tbody tr:last-child{border:0}
 .cards td:nth-child(n){border:0;padding:1px 0;text-align:left;white-space:normal}.cards td.num{display:inline-block;margin-right:14px}.cards :is(.off,td:empty){display:none}

@@ -518,14 +518,17 @@ browse("a phone shows the menu, lists and tiles whole", async (world) => {
   await phone.waitForSelector("text=Cancel…");
   end();
   await phone.waitForSelector('.tiles a:nth-child(5) b:text-is("1")');
+  await world.send("an_event_of_a_long_name_on_a_phone");
   const flaws = `[
-    ...[...document.querySelectorAll("nav, .scroll")].filter((each) => each.scrollWidth > each.clientWidth + 1),
+    ...[...document.querySelectorAll("nav, .scroll, .list td:first-child")].filter((each) => each.scrollWidth > each.clientWidth + 1),
     ...[...document.querySelectorAll(".tiles, .strip")].filter(({ lastElementChild: last, parentElement }) =>
       last.getBoundingClientRect().right + 2 < last.parentElement.getBoundingClientRect().right),
     ...[...document.querySelectorAll("td")].filter((each) =>
       each.offsetWidth > 0 && each.offsetWidth < 45 && each.textContent.trim().length > 9),
   ].map((each) => each.outerHTML)`;
-  for (const path of ["", "problems", "limits", "running", "parked", "schedules", "acts"]) {
+  for (
+    const path of ["", "deliveries", "problems", "limits", "running", "parked", "schedules", "acts"]
+  ) {
     await phone.goto(`${world.url}/console/${path}`);
     assertEquals(await phone.evaluate(flaws), [], path);
   }
