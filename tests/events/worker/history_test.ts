@@ -120,7 +120,7 @@ async function runIn(world: World, scenario: Scenario): Promise<History & Outcom
   await world.countHeard(store);
   const isWhole = !scenario.losses;
   assertGuarantees(history, outcome, isWhole);
-  await assertChildren(place);
+  await assertChildren(place, isWhole);
   await world.assertCounted();
   if (scenario.isCounting) {
     const byKey = Object.groupBy(completions, ({ key = "free" }) => key);
