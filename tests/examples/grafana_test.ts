@@ -27,7 +27,7 @@ testWith(["read"], "the dashboard shows all of the module's own metrics", async 
       /"((?:edge_base|messaging)\.[a-z_.]+)"/g,
     ),
   ].map(([, name]) => name!);
-  assertEquals(names.length, 14);
+  assertEquals(names.length, 15);
   const unused = names.filter((name) => !expressions.join("\n").includes(underscored(name)));
   assertEquals(unused, []);
 });

@@ -6,6 +6,7 @@ telemetry.countStep!({ is: "emitted", source: "jobs", type: "item" });
 for (let i = 1; i < 100; i++) {
   telemetry.countStep!({ is: "emitted", source: `s${i}`, type: "item" });
 }
+telemetry.countStep!({ is: "cancelled", platform: "forge", type: "push", count: 2 });
 telemetry.countStep!({ is: "wait_ended", platform: "forge", outcome: "early" });
 telemetry.countStep!({ is: "limited", limit: "github", outcome: "put_off" });
 telemetry.countStep!({ is: "slots", schedule: "digest", outcome: "left_out", count: 2 });
