@@ -214,11 +214,17 @@ export class Connections implements Session {
     await Promise.all([this.#store.close(), this.#handlers.close()]);
   }
 
-  /** Runs a statement that is a transaction by itself. */
+  /**
+   * Runs a statement that is a transaction by itself, at the level of isolation that the database has by default. If that
+   * one refuses it, because somebody else was faster, it is run at one that waits for others instead.
+   */
   async #alone<T>(use: (session: Session) => Promise<T>): Promise<T> {
     return await this.#with(this.#store, async (session) => {
       try {
-        return await use(session);
+        return await use(session).catch((error) => {
+          if (sqlStateOf(error) !== NOT_SERIALIZABLE) throw error;
+          return session.waiting(use);
+        });
       } catch (error) {
         throw isRefusal(error) ? error : new UnknownOutcomeError(error);
       }
@@ -302,6 +308,20 @@ class OpenSession implements Transaction {
     }
   }
 
+  /** Does work in a transaction that waits for others. */
+  async waiting<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    await this.script("begin isolation level read committed");
+    let result: T;
+    try {
+      result = await work(this);
+    } catch (error) {
+      await this.rollback();
+      throw error;
+    }
+    await this.script("commit");
+    return result;
+  }
+
   async #begin(): Promise<void> {
     const text = "begin isolation level read committed; " +
       "select pg_current_xact_id()::text as xid, current_setting('transaction_read_only') as limited";
@@ -339,6 +359,9 @@ class OpenSession implements Transaction {
 /** Codes of errors after which the server has closed the connection. */
 const CLOSING = /^(?:08|57P|25P0[34])/;
 
+/** Code of Postgres for rows that another transaction has changed meanwhile. */
+const NOT_SERIALIZABLE = "40001";
+
 /** Code of Postgres for a statement that writes where only reading is allowed. */
 export const READ_ONLY = "25006";
 
@@ -363,7 +386,7 @@ function isRefusal(error: unknown): boolean {
  */
 export function isPassing(error: unknown): boolean {
   return error instanceof LostTransactionError && !isTooLong(error) ||
-    ["40001", "40P01"].includes(sqlStateOf(error) ?? "");
+    [NOT_SERIALIZABLE, "40P01"].includes(sqlStateOf(error) ?? "");
 }
 
 /** Checks for a transaction whose connection the server has closed since it took too long. */

@@ -236,9 +236,10 @@ for (const level of ["serializable", "repeatable read"]) {
     const store = createEventStore(openPostgresEngine(database), { log: () => {} });
     await store.accept(delivery("d1"));
     const lease = await claimOne(store);
-    const touching = server.sql(
-      "begin; update edge_base.event set attempts = attempts; select pg_sleep(0.3); commit",
-    );
+    // One is changed by others again and again, as soon as the one before lets go of it.
+    const touch =
+      "begin isolation level read committed; update edge_base.event set attempts = attempts; select pg_sleep(0.05); commit;";
+    const touching = server.sql(touch.repeat(60));
     await pause(100);
     assert(await store.renew(lease, 60_000));
     await touching;
