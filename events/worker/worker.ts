@@ -448,6 +448,8 @@ class StoreWorker implements EventWorker {
   async #run(): Promise<void> {
     await this.noted;
     while (!this.#stopping) {
+      // One that runs an event for long is not idle.
+      if (this.#queue.hasJobs) this.#versions.stir();
       this.#queue.noteHung();
       this.#versions.keep();
       this.#upkeep.run();

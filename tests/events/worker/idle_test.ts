@@ -185,6 +185,25 @@ for (const { name, most, needs, open } of CASES) {
   });
 }
 
+Deno.test("a worker whose handler runs for long notes itself each minute", async () => {
+  await using sut = await inKv();
+  await sut.store.accept(delivery("d1"));
+  const ending = Promise.withResolvers<void>();
+  const options = { timeoutMs: HOUR_MS, log: () => {} };
+  const worker = startWorker(sut.store, () => ending.promise, options);
+  {
+    using clock = new MonotonicClock();
+    using time = new FakeTime();
+    await pass(sut, 600_000, clock, time, 1);
+  }
+  const [note] = await sut.other.processes();
+  ending.resolve();
+  await worker.stop();
+  assert(note && !("isUnreadable" in note));
+  assertEquals(note.everyMs, 60_000);
+  assert(note.seenAt - note.startedAt >= 480_000, `${note.seenAt - note.startedAt}`);
+});
+
 /** Has another process take an event in by itself, and die with it: the lease is the only sign of that. */
 async function leaveLeased(store: EventStore, leaseMs: number): Promise<void> {
   const reserve = () => ({ owner: "other", leaseMs, take: () => {}, cancel: () => {} });
