@@ -188,16 +188,15 @@ for (const { name, most, needs, open } of CASES) {
 Deno.test("a worker whose handler runs for long notes itself each minute", async () => {
   await using sut = await inKv();
   await sut.store.accept(delivery("d1"));
+  using clock = new MonotonicClock();
+  using time = new FakeTime();
   const ending = Promise.withResolvers<void>();
   const options = { timeoutMs: HOUR_MS, log: () => {} };
   const worker = startWorker(sut.store, () => ending.promise, options);
-  {
-    using clock = new MonotonicClock();
-    using time = new FakeTime();
-    await pass(sut, 600_000, clock, time, 1);
-  }
+  await pass(sut, 600_000, clock, time, 1);
   const [note] = await sut.other.processes();
   ending.resolve();
+  await pass(sut, 5_000, clock, time, 5);
   await worker.stop();
   assert(note && !("isUnreadable" in note));
   assertEquals(note.everyMs, 60_000);
