@@ -207,7 +207,10 @@ testQuestions(
       store.answer(name, 1, { by: 4711 }),
       store.answer(name, 2, { by: 4711 }),
     ]);
-    assertEquals(both.map(({ outcome }) => outcome).toSorted(), ["late", "taken"]);
+    const outcomes = both.map(({ outcome }) => outcome);
+    // By then the worker may have handled the event with the first one.
+    const second = outcomes.includes("over") ? "over" : "late";
+    assertEquals(outcomes.toSorted(), [second, "taken"]);
     await bot.advance(1_000);
     assertEquals(answers.length, 1);
     await assertRejects(() => store.answer(name, () => {}, { by: 4711 }), TypeError, "JSON");
