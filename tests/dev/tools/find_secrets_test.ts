@@ -8,12 +8,16 @@ import { testWith } from "../../_permissions.ts";
 const NEEDS = ["read", "write", "run", "env"] as const;
 const root = new URL("../../../", import.meta.url);
 
-/** Looks for secrets in a folder that has a file with a content. */
-async function find(path: string, content: string): Promise<[code: number, output: string]> {
+/** Looks for secrets in a folder that has a file with a content, and perhaps a mode. */
+async function find(
+  path: string,
+  content: string,
+  mode?: number,
+): Promise<[code: number, output: string]> {
   return await withFolder(async (folder) => {
     // The secrets that are sought here are those of this run, too: only the tool is to see them.
     await Deno.mkdir(`${folder}/kvs`);
-    await Deno.writeTextFile(`${folder}/${path}`, content);
+    await Deno.writeTextFile(`${folder}/${path}`, content, { mode });
     const tool = new URL("dev/tools/find_secrets.ts", root).href;
     const args = ["run", "--cached-only", "--quiet", "--allow-read", tool, folder];
     const { code, stderr } = await runDeno(args);
@@ -39,7 +43,11 @@ testWith(NEEDS, "find_secrets.ts lets payloads be stored, and not be answered", 
 });
 
 testWith(NEEDS, "find_secrets.ts leaves out programs that a test has built", async () => {
-  assertEquals((await find("kvs/forge.js", `const secret = "${FORGE_SECRET}";`))[0], 0);
+  const program = `const secret = "${FORGE_SECRET}";`;
+  assertEquals((await find("kvs/forge.js", program))[0], 0);
+  assertEquals((await find("kvs/my-bot", program, 0o755))[0], 0);
+  assertEquals((await find("kvs/my-bot", program, 0o644))[0], 1);
+  assertEquals((await find("output", program, 0o755))[0], 1);
 });
 
 testWith(NEEDS, "_record.ts keeps what is answered, written and stored", async () => {
