@@ -148,10 +148,26 @@ export class Connection {
     if (this.#isClosed) throw new ClosedError();
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
-      statement = this.#db.prepare(sql);
+      statement = prepare(this.#db, sql);
       this.#statements.set(sql, statement);
     }
     return statement;
+  }
+}
+
+/** Prepares a statement. Deno 2.5 tells no code and no reason of a failure, so that is found by another way. */
+function prepare(db: DatabaseSync, sql: string): StatementSync {
+  try {
+    return db.prepare(sql);
+  } catch (error) {
+    if (codeOf(error) !== 0) throw error;
+    try {
+      db.exec(`explain ${sql}`);
+    } catch (reason) {
+      if (!/is locked$/.test((reason as Error).message)) throw reason;
+    }
+    // If it can be prepared now, the file was locked before.
+    throw Object.assign(error as Error, { errcode: BUSY });
   }
 }
 

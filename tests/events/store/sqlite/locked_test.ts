@@ -1,6 +1,7 @@
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { DatabaseSync } from "node:sqlite";
 import { NoTurnError } from "../../../../events/store/engine.ts";
+import { Connection, isBusy } from "../../../../events/store/sqlite/_connection.ts";
 import { delivery } from "../_events.ts";
 import { openOn } from "../_file_app.ts";
 import { withFolder } from "../../../_folder.ts";
@@ -42,5 +43,25 @@ testWith(
       assert(Math.abs(Number(seconds) - (performance.now() - begun) / 1_000) < 1, message);
       other.close();
       await (await openOn("SQLite", path))[Symbol.asyncDispose]();
+    }),
+);
+
+testWith(
+  ["read", "write"],
+  "a statement that cannot be prepared while a file is locked can be tried again, and a wrong one cannot",
+  () =>
+    withFolder((folder) => {
+      const other = new DatabaseSync(`${folder}/a.db`);
+      other.exec("create table a (b); begin exclusive");
+      const handle = new DatabaseSync(`${folder}/a.db`);
+      const db = new Connection(handle);
+      const read = () => db.one("select count(*) as n from sqlite_schema");
+      assert(isBusy(assertThrows(read)));
+      const error = assertThrows(() => db.one("selec"), Error, "syntax error");
+      assertEquals(isBusy(error), false);
+      other.exec("commit");
+      assertEquals({ ...read() }, { n: 1 });
+      for (const each of [handle, other]) each.close();
+      return Promise.resolve();
     }),
 );
