@@ -12,7 +12,7 @@ const root = new URL("../../../", import.meta.url);
 async function find(
   path: string,
   content: string,
-  mode?: number,
+  mode = 0o644,
 ): Promise<[code: number, output: string]> {
   return await withFolder(async (folder) => {
     // The secrets that are sought here are those of this run, too: only the tool is to see them.
