@@ -1,6 +1,6 @@
 import { html, raw } from "@hono/hono/html";
 import type { StoredEvent } from "../events/mod.ts";
-import { doAct, errorOf, hideAct, whyNot } from "./_acting.ts";
+import { doAct, errorOf, hideAct, replayWaits, whyNot } from "./_acting.ts";
 import type { Plan } from "./_deeds.ts";
 import { fieldsOf, hidden } from "./_form_fields.ts";
 import type { ActedEvents } from "./_act_lists.ts";
@@ -27,7 +27,6 @@ import {
 } from "./_format.ts";
 import { ParameterError, redirect, Refusal } from "./_http.ts";
 import { errorOf as errorLine } from "./_problems_page.ts";
-import { replayWaits, stripOf } from "./_strip.ts";
 import {
   a,
   type Content,
@@ -68,20 +67,14 @@ export async function question({ data, parameters, context, isPoll }: Visit): Pr
     const actId = newActId();
     const { event } = await found(data, id);
     const why = await whyNot(data, kind, event);
-    const waits = await waitsOf(data, kind);
+    const waits = await replayWaits(data, kind);
     return { ...page, body: questionOfOne(kind, event, { actId, why, waits }, context) };
   }
   const query = actQueryOf(parameters, kind);
   const count = await data.actCounts.look(kind, query, isPoll);
-  const [error, waits] = await Promise.all([errorOf(data, query), waitsOf(data, kind)]);
+  const [error, waits] = await Promise.all([errorOf(data, query), replayWaits(data, kind)]);
   const body = questionOfMany(kind, query, count, { shown: choice(query, error, context), waits });
   return { ...page, body, isLive: count.isMore };
-}
-
-/** Says that what is replayed waits, for the question before it; undefined if it is handled at once. */
-async function waitsOf(data: ConsoleData, kind: ActKind): Promise<string | undefined> {
-  const health = kind === "replay" ? await data.health() : null;
-  return health ? replayWaits(stripOf(health), Date.now()) : undefined;
 }
 
 /** Answers an operator who has confirmed an act. */

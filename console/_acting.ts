@@ -24,6 +24,7 @@ import {
   newActId,
   numberOf,
 } from "./_query.ts";
+import { stripOf, whyReplayWaits } from "./_strip.ts";
 import { nameOfError } from "./_timeline.ts";
 
 /** Longest time for which a program waits for a count, in milliseconds. */
@@ -52,6 +53,8 @@ export interface DryRun {
   readonly first: readonly string[];
   /** Reason for which it would change nothing, of an act on one event. */
   readonly why?: string | undefined;
+  /** Reason for which what is replayed waits; undefined if it is handled at once. */
+  readonly waits?: string | undefined;
 }
 
 /** Finds what an act would change. It begins nothing. */
@@ -69,7 +72,16 @@ export async function askAct(data: ConsoleData, parameters: URLSearchParams): Pr
   const isOver = !known.isMore && known.count > 0;
   const act = isOver ? countedActId(kind, query, counted) : undefined;
   const would = consequenceOf(kind, query.state, "many");
-  return { dryRun: true, act, kind, query, would, ...known };
+  return {
+    ...{ dryRun: true, act, kind, query, would, ...known },
+    waits: await replayWaits(data, kind),
+  };
+}
+
+/** Says why what is replayed waits, for the question before it; undefined if it is handled at once. */
+export async function replayWaits(data: ConsoleData, kind: ActKind): Promise<string | undefined> {
+  const health = kind === "replay" ? await data.health() : null;
+  return health ? whyReplayWaits(stripOf(health, Date.now()), Date.now()) : undefined;
 }
 
 async function askOne(data: ConsoleData, kind: ActKind, id: string): Promise<DryRun> {
@@ -80,7 +92,8 @@ async function askOne(data: ConsoleData, kind: ActKind, id: string): Promise<Dry
   const would = consequenceOf(kind, event.state, "one");
   const none = { dryRun: true, kind, would, isMore: false, notKept: 0 } as const;
   if (why !== undefined) return { ...none, count: 0, first: [], why };
-  return { ...none, act: actId, count: kind === "cancel" ? eventsIn(event) : 1, first: [id] };
+  const count = kind === "cancel" ? eventsIn(event) : 1;
+  return { ...none, act: actId, count, first: [id], waits: await replayWaits(data, kind) };
 }
 
 /**

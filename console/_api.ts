@@ -64,6 +64,7 @@ export const READINGS: Readonly<Record<string, Reading>> = {
     hide: (found: Awaited<ReturnType<typeof readDelivery>>) => ({
       event: withoutContent(found.event),
       hung: found.hung,
+      places: found.places,
       before: found.before,
       answer: found.answer && { at: found.answer.at },
       running: found.running && { ...found.running, description: undefined },

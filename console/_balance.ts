@@ -76,17 +76,15 @@ function sumText(sum: Balance): string {
   const { received, emitted, others, handled, ignored, dead, cancelled } = sum;
   const { queued, running, parked } = sum;
   const more = others > 0
-    ? ` + ${number(others)} that were open before, put back, or stored by hand`
+    ? ` + ${number(others)} that were open before, put back, stored by hand, ${LOST}`
     : others < 0
-    ? ` − ${number(-others)} that were ended by hand`
+    ? ` − ${number(-others)} that were ended by hand, ${LOST}`
     : "";
-  const lost = others === 0
-    ? ""
-    : ` If a process was killed, the counts of its last minute are lost, and among the ${
-      number(Math.abs(others))
-    }.`;
   return `${number(received)} received + ${number(emitted)} of its own${more} = ` +
     `${number(handled)} handled + ${number(ignored)} ignored + ${number(dead)} dead + ` +
     `${number(cancelled)} cancelled + ${number(queued + running + parked)} open ` +
-    `(${number(queued)} queued, ${number(running)} running, ${number(parked)} parked).${lost}`;
+    `(${number(queued)} queued, ${number(running)} running, ${number(parked)} parked).`;
 }
+
+/** Says why a sum may not add up: a process that is killed loses the counts of its last minute. */
+const LOST = "or not counted because a process was killed";

@@ -38,16 +38,19 @@ import { kindsFor, text } from "./_query.ts";
 import { canRepeat } from "./_repeat_page.ts";
 import { readRunningOne, type RunningEvent } from "./_running_page.ts";
 import type { DeliveryDetails } from "./_search.ts";
+import { placesOf, type Strip } from "./_strip.ts";
 import { timeline, timelineOf } from "./_timeline.ts";
 import { type Awaited, awaitedBy, endOf } from "./_waits.ts";
 
 /** Most names of parts and of other events that are shown. */
 const MAX_NAMES = 50;
 
-/** Delivery with what surrounds it, and the attempt that runs. */
+/** Delivery with what surrounds it, the attempt that runs, and the places that a due one waits for. */
 export interface Delivery extends DeliveryDetails {
   /** The attempt: undefined if none runs. */
   readonly running?: RunningEvent | undefined;
+  /** Number of places of the processes that are busy, and of all: undefined unless it is due. */
+  readonly places?: Strip["places"] | undefined;
 }
 
 /** Answers with the page of a delivery. */
@@ -90,7 +93,18 @@ export async function readDelivery(
 const withRunning = async (data: ConsoleData, details: DeliveryDetails): Promise<Delivery> => ({
   ...details,
   running: await readRunningOne(data, details.event),
+  places: await placesFor(data, details.event),
 });
+
+async function placesFor(
+  data: ConsoleData,
+  event: StoredEvent,
+): Promise<Strip["places"] | undefined> {
+  const record = recordOf(event);
+  if (record?.state !== "queued" || (record.dueAt ?? Infinity) > Date.now()) return undefined;
+  const health = await data.health();
+  return health ? placesOf(health) : undefined;
+}
 
 /** Answers with the bytes of a payload. */
 export async function payload({ data, parameters, context }: Visit): Promise<Response> {
@@ -144,7 +158,7 @@ function deliveryPage(
   context: PageContext,
 ): Html {
   const { state, outcome } = record;
-  const { steps, first, hung, running, answer } = details;
+  const { steps, first, hung, running, answer, places } = details;
   const ended = state === "done" || state === "dead";
   const isCancelled = record.cancelRequestedAt !== undefined && !ended;
   const isGone = state === "done" && payload === null && !context.hidesPayloads;
@@ -154,7 +168,8 @@ function deliveryPage(
     beside(outcome ?? (isCancelled ? "cancelled" : answer && "answered")),
     !isCancelled && actions(record, context, { isGone, isAnswered: answer !== undefined }),
   );
-  const parts = { steps, first, hung, running, answer, hidesPayloads: context.hidesPayloads };
+  const { hidesPayloads } = context;
+  const parts = { steps, first, hung, running, answer, places, hidesPayloads };
   const columns = [
     tag(
       "section",

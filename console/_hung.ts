@@ -6,11 +6,8 @@
 import { html } from "@hono/hono/html";
 import type { EventRecord } from "../events/mod.ts";
 import type { EventStore, ProcessNote } from "../events/store/mod.ts";
-import { isLate } from "../events/store/processes.ts";
+import { isLeaseOver, straysOf } from "../watch/health.ts";
 import { type Html, shown, time } from "./_format.ts";
-
-/** Time for which a lease may be over before its process counts as gone, in milliseconds: it may be renewing it. */
-export const SLACK_MS = 5_000;
 
 /** Words around the time at which a handler was told to end, by the reason. */
 const TOLD = {
@@ -42,11 +39,12 @@ type Runner = Pick<ProcessNote, "id" | "name" | "overdue">;
 
 /** Finds the handler of an event that was cancelled while it ran; undefined if it does not run, or its process is gone. */
 export function hungOf(
-  { id, lease, cancelRequestedAt: since }: EventRecord,
+  record: EventRecord,
   process: Runner | undefined,
   now: number,
 ): Hung | undefined {
-  if (!lease || since === undefined || lease.until < now - SLACK_MS) return undefined;
+  const { id, lease, cancelRequestedAt: since } = record;
+  if (!lease || since === undefined || isLeaseOver(record, now)) return undefined;
   return hung({ id, since, why: "cancelled" }, process ?? { id: lease.owner });
 }
 
@@ -80,11 +78,8 @@ export function holdOf({ process, holdsPlace }: Pick<Hung, "process" | "holdsPla
 export function hungLine(hung: Hung, event?: Html): Html {
   const [before, behind] = TOLD[hung.why];
   const at = time(hung.since, "short");
-  return html`<div>${
-    event && html`
-      ${event}:
-    `
-  }${before}${at}${behind} ${holdOf(hung)}</div>`;
+  const parts = [event ? [event, ": "] : [], before, at, behind, " ", holdOf(hung)];
+  return html`<div>${parts}</div>`;
 }
 
 type Note = Awaited<ReturnType<EventStore["processes"]>>[number];
@@ -95,12 +90,7 @@ export function straysIn(
   ownerOf: (id: string) => string | undefined,
   now: number,
 ): Hung[] {
-  return notes.flatMap((note) => {
-    if ("isUnreadable" in note || isLate(note, now)) return [];
-    const { hung = [], overdue = [] } = note;
-    return hung.filter(({ id }) => ownerOf(id) !== note.id && !overdue.includes(id))
-      .map((each) => strayed(each, note));
-  });
+  return notes.flatMap((note) => straysOf(note, ownerOf, now).map((each) => strayed(each, note)));
 }
 
 /** Finds the handler of an event that was told to end and has not, by the notes of the processes. */

@@ -44,7 +44,7 @@ export async function readOverview(
   const period = word(parameters, "period", PERIODS) ?? "hour";
   const { health, totals, ...overview } = await data.overview(period);
   const sum = balanceOf({ ...overview, totals, period });
-  return { period, ...overview, strip: health && stripOf(health), sum };
+  return { period, ...overview, strip: health && stripOf(health, Date.now()), sum };
 }
 
 /** Takes the texts of errors out of what is wrong. */
@@ -68,6 +68,7 @@ export async function overview({ data, parameters, context }: Visit): Promise<Pa
 
 function overviewPage(overview: OverviewData, context: PageContext): Html {
   const { activity, workers, period, strip, sum } = overview;
+  const now = Date.now();
   const names = { hour: "Hour", day: "Day" };
   const tabs = PERIODS.map((each) =>
     html`<a href="${link("", { period: each })}" ${current(each === period)}>${names[each]}</a>`
@@ -86,14 +87,14 @@ function overviewPage(overview: OverviewData, context: PageContext): Html {
   return live(
     "often",
     head,
-    stripTiles(strip, activity, Date.now()),
-    strip && wrongList(strip, context, Date.now()),
+    stripTiles(strip, activity, now),
+    strip && wrongList(strip, context, now),
     strip && hungList(strip),
-    tiles(overview, Date.now()),
+    tiles(overview, now),
     isEmpty(overview) && start(context),
     charts,
     activity && balanceLine(sum, period, activity),
-    strip && strip.processes.length > 0 && processes(strip, context, Date.now()),
+    strip && strip.processes.length > 0 && processes(strip, context, now),
   );
 }
 
@@ -148,7 +149,7 @@ function waitingText(waiting: WaitingCounts | null): Content {
 }
 
 function tiles(overview: OverviewData, now: number): Html {
-  const { counts, activity, waiting, answered } = overview;
+  const { counts, activity, waiting } = overview;
   const handledIn = (part: "p50" | "p99") => {
     if (!activity) return "…";
     return activity.latency ? duration(activity.latency[part]) : "–";
@@ -157,9 +158,7 @@ function tiles(overview: OverviewData, now: number): Html {
   return html`${
     tag(
       "div.tiles",
-      EVENT_STATES.map((state) =>
-        stateTile(state, counts?.[state], state === "parked" && answeredText(answered))
-      ),
+      EVENT_STATES.map((state) => stateTile(state, counts?.[state], asideOf(state, overview))),
       tile("handled in, p50", handledIn("p50")),
       tile("handled in, p99", handledIn("p99")),
     )
@@ -175,9 +174,13 @@ function stateTile(state: EventState, count: BoundedCount | undefined, aside: Co
   return a(link("deliveries", { state }), [name, tag("b", text), aside && dim(aside)]);
 }
 
-/** Says how many of the parked events have their answers, and wait for a free place; undefined if none has. */
-const answeredText = (answered: BoundedCount | null): Content =>
-  answered !== null && answered.count > 0 && `${countText(answered)} answered`;
+/** Says how many of the parked events have their answers, and wait for a free place, and what dead ones are. */
+function asideOf(state: EventState, { counts, answered }: OverviewData): Content {
+  if (state === "parked") {
+    return answered !== null && answered.count > 0 && `${countText(answered)} answered`;
+  }
+  return state === "dead" && counts !== null && counts.dead.count > 0 && "failed or cancelled";
+}
 
 /** Says when old counts were made. The line stays if none is old, so that the page does not jump. */
 function agesOf(

@@ -65,12 +65,12 @@ export async function refusals({ data, context }: Visit): Promise<Page> {
       "p.dim",
       "No delivery was refused in the last day, as far as the processes have noted it.",
     )
-    : [lost(), found.map((each) => section(each, activity, context))];
+    : [lost(), found.map((each) => section(each, activity, context)), howCounted()];
   const body = live("rest", tag("div.head", tag("h1", "Refused deliveries")), list);
   return { title: "Refused deliveries", at: "", body, isLive: true, isPrivate: true };
 }
 
-/** Says what has become of them, and how they are counted. */
+/** Says what has become of them. */
 function lost(): Html {
   return tag(
     "div.note",
@@ -82,12 +82,16 @@ function lost(): Html {
         "recent deliveries: GitHub calls it Redeliver, and keeps them for three days (events catch-up leaves out what " +
         "was refused). Stripe, Slack and Telegram try again by themselves for a while.",
     ),
-    tag(
-      "p.dim",
-      "Counted here: each kind since its first refusal without a pause of an hour, and beside it the last hour, as on " +
-        "the first page. The red box there counts only refusals because of a secret, since the last delivery that was " +
-        "verified, of the last 75 minutes at most.",
-    ),
+  );
+}
+
+/** Says how they are counted. */
+function howCounted(): Html {
+  return tag(
+    "p.dim",
+    "Counted here: each kind since its first refusal without a pause of an hour, and beside it the last hour, as on " +
+      "the first page. The red box there counts only refusals because of a secret, since the last delivery that was " +
+      "verified, of the last 75 minutes at most.",
   );
 }
 

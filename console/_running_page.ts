@@ -1,8 +1,9 @@
 import type { EventRecord, StoredEvent } from "../events/mod.ts";
 import type { ProcessNote } from "../events/store/mod.ts";
 import { ANY, handledAs } from "../events/store/processes.ts";
+import { isLeaseOver } from "../watch/health.ts";
 import type { ConsoleData } from "./_console_data.ts";
-import { type Hung, hungLine, hungOf, SLACK_MS, straysIn } from "./_hung.ts";
+import { type Hung, hungLine, hungOf, straysIn } from "./_hung.ts";
 import { aboutOf, duration, type Html, link, number, recordOf, shown, when } from "./_format.ts";
 import {
   a,
@@ -113,7 +114,7 @@ function runningOf(
     process: { id: owner, name: note?.name, version: note?.version, isKnown: note !== undefined },
     ...{ events: record.batch?.events ?? 1, startedAt, elapsedMs: Math.max(0, now - startedAt) },
     limitMs: known.length > 0 ? Math.max(...known) : undefined,
-    ...{ leaseUntil: until, isLeaseOver: until < now - SLACK_MS },
+    ...{ leaseUntil: until, isLeaseOver: isLeaseOver(record, now) },
     cancelRequestedAt: record.cancelRequestedAt,
     hung: hungOf(record, note, now),
   };

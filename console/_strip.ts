@@ -57,11 +57,11 @@ export interface Strip {
   /** Event that has been due for the longest; null if none is due. */
   readonly oldestDue: BriefEvent | null;
   /**
-   * Numbers of attempts of the last 15 minutes and of the hour before, and of events that died in the last hour, with
-   * those of them that are dead still.
+   * Numbers of attempts of the last 15 minutes and of the hour before, the minute in which the last one failed, and the
+   * number of events that died in the last hour, with those of them that are dead still.
    */
   readonly recent:
-    | Pick<NonNullable<Health["activity"]>, "recent" | "before" | "dead">
+    | Pick<NonNullable<Health["activity"]>, "recent" | "before" | "lastFailedAt" | "dead">
       & Pick<Health, "stillDead">
     | null;
   /** Processes that have noted themselves, also those that are gone as long as their notes are kept. */
@@ -74,20 +74,31 @@ const MAX_NAMED = 5;
 /** Time for which an event may be due before a replay is said to wait behind it, in milliseconds. */
 const LONG_DUE_MS = 5_000;
 
+/** Says that all places are busy; undefined if one is free. */
+export function busyText({ busy, of }: Strip["places"]): string | undefined {
+  if (of === 0 || busy < of) return undefined;
+  return of === 1 ? "the only place is busy" : `all ${number(of)} places are busy`;
+}
+
+/** Counts the places of the processes that are awake. */
+export function placesOf({ processes }: Pick<Health, "processes">): Strip["places"] {
+  const awake = processes.filter(({ places, isGone }) => places !== undefined && !isGone);
+  const sum = (numbers: readonly number[]) => numbers.reduce((sum, each) => sum + each, 0);
+  return {
+    busy: sum(awake.map(({ held }) => held)),
+    of: sum(awake.map(({ places }) => places ?? 0)),
+  };
+}
+
 /** Takes what the first page shows out of what was read. */
-export function stripOf(health: Health): Strip {
+export function stripOf(health: Health, now: number): Strip {
   const { at, processes, oldestDue, activity } = health;
   const all = processes.flatMap(({ running }) => running).sort((a, b) => a.since - b.since);
-  const places = processes.filter((each) => each.places !== undefined && !each.isGone);
-  const sum = (numbers: readonly number[]) => numbers.reduce((sum, each) => sum + each, 0);
   return {
     at,
     // As of the reading: what was due then may have been taken since.
-    wrong: wrongIn(health).filter(({ isOld }) => !isOld),
-    places: {
-      busy: sum(places.map(({ held }) => held)),
-      of: sum(places.map(({ places }) => places ?? 0)),
-    },
+    wrong: wrongIn(health, now).filter(({ isOld }) => !isOld),
+    places: placesOf(health),
     hung: processes.flatMap((process) => hungIn(process, at)).sort((a, b) => a.since - b.since),
     longest: all.slice(0, MAX_NAMED).map(briefOf),
     oldestDue: oldestDue && {
@@ -97,6 +108,7 @@ export function stripOf(health: Health): Strip {
     },
     recent: activity && {
       ...{ recent: activity.recent, before: activity.before, dead: activity.dead },
+      lastFailedAt: activity.lastFailedAt,
       stillDead: health.stillDead,
     },
     processes: processes.map(({ running, strays, ...process }) => ({
@@ -122,12 +134,10 @@ function hungIn(process: Health["processes"][number], now: number): Hung[] {
 }
 
 /** Says why events that are replayed now are not handled at once; undefined if they are. */
-export function replayWaits({ places, oldestDue }: Strip, now: number): string | undefined {
+export function whyReplayWaits({ places, oldestDue }: Strip, now: number): string | undefined {
   const dueMs = oldestDue ? now - oldestDue.since : 0;
   const due = dueMs > LONG_DUE_MS ? `other events have been due for ${duration(dueMs)}` : undefined;
-  const full = places.of > 0 && places.busy >= places.of
-    ? `${number(places.of)} ${places.of === 1 ? "place, and it is" : "places, all"} busy`
-    : undefined;
+  const full = busyText(places);
   const why = full && due ? `${full}, and ${due}` : full ?? due;
   return why && `${why[0]!.toUpperCase()}${why.slice(1)}: what is replayed waits.`;
 }
@@ -166,7 +176,10 @@ export function stripTiles(strip: Strip | null, activity: Activity | null, now: 
       "problems",
       "attempts failed, 15 min",
       recent ? shareOf(recent.recent) : "…",
-      recent && `${shareOf(recent.before)} in the hour before`,
+      recent && [
+        `${shareOf(recent.before)} in the hour before`,
+        recent.lastFailedAt !== null && ["; the last at ", time(recent.lastFailedAt, "minute")],
+      ],
     ),
     tile(
       "dead",
@@ -180,8 +193,11 @@ export function stripTiles(strip: Strip | null, activity: Activity | null, now: 
       "refusals",
       "refused",
       refused === undefined ? "…" : number(refused),
-      activity &&
-        `${activity.slotMs === 60_000 ? "last hour" : "last 24 hours"}, for any reason`,
+      activity && [
+        activity.slotMs === 60_000 ? "last hour" : "last 24 hours",
+        ", for any reason",
+        refused ? "; lost unless sent again" : "",
+      ],
     ),
   );
 }
@@ -197,23 +213,35 @@ function stillDeadText({ dead, stillDead }: NonNullable<Strip["recent"]>): strin
 export function wrongList(strip: Strip, context: PageContext, now: number): Html {
   if (strip.wrong.length === 0) return tag("p.dim", "Nothing is wrong.");
   const items = strip.wrong.map((each) =>
-    tag("li", tag("p", textOf(each)), wayOn(each), holders(each, strip, context, now))
+    tag("li", tag("p", textOf(each, strip)), wayOn(each), holders(each, strip, context, now))
   );
   return tag("div.note.bad", tag("ul.wrong", items));
 }
 
-/** Shows the text of something that is wrong. The id of an event in it is a link. */
-function textOf({ text, eventId: id }: Wrong): Content {
-  const at = id === undefined ? -1 : text.indexOf(id);
-  if (id === undefined || at < 0) return shown(text, 400);
-  const behind = text.slice(at + id.length);
+/** Shows the text of something that is wrong. An event in it is a link, by its name if that is known. */
+function textOf({ text, event }: Wrong, strip: Strip): Content {
+  const at = event ? text.indexOf(event.name) : -1;
+  if (!event || at < 0) return shown(text, 400);
+  const { id, name } = event;
+  const known = nameIn(strip, id);
   return [
-    ...[shown(text.slice(0, at), 400), a(link("delivery", { id }), shown(id, 120), "mono")],
-    shown(behind, 200),
+    shown(text.slice(0, at), 400),
+    a(
+      link("delivery", { id }),
+      known ?? shown(name, 160),
+      known === undefined ? "mono" : undefined,
+    ),
+    shown(text.slice(at + name.length), 200),
   ];
 }
 
-/** Lists the events that a process runs whose places are held, under a label. */
+/** Finds the name of an event that is shown; undefined if it is not among them. */
+function nameIn({ oldestDue, longest, processes }: Strip, id: string): string | undefined {
+  const named = [oldestDue, ...longest, ...processes.flatMap(({ running }) => running)];
+  return named.find((each) => each?.id === id)?.name;
+}
+
+/** Lists the events that a process runs whose places are held, under a label, with what to do. */
 function holders(
   { kind, key }: Wrong,
   { processes }: Strip,
@@ -229,14 +257,21 @@ function holders(
     tag("div.dim", "The process runs, the longest first:"),
     tag("ul.wrong", running.map((event) => runningItem(event, context, now))),
     more > 0 && tag("div", a("running", `and ${number(more)} more`)),
+    tag(
+      "div.dim",
+      isOperator(context)
+        ? "Cancel the ones that hang"
+        : "An operator can cancel the ones that hang",
+      ": their handlers are told to stop. A place is free once its handler has returned; if it does not, restart the process.",
+    ),
   ];
 }
 
 /** Lists handlers that were told to end and have not, with what they hold. */
-export function hungList({ hung, longest, processes }: Strip): Html | undefined {
+export function hungList(strip: Strip): Html | undefined {
+  const { hung } = strip;
   if (hung.length === 0) return undefined;
-  const named = [...longest, ...processes.flatMap(({ running }) => running)];
-  const nameOf = (id: string) => named.find((each) => each.id === id)?.name ?? shown(id, 120);
+  const nameOf = (id: string) => nameIn(strip, id) ?? shown(id, 120);
   const more = hung.length - MAX_NAMED;
   const items = hung.slice(0, MAX_NAMED).map((each) =>
     tag("li", hungLine(each, a(link("delivery", { id: each.id }), nameOf(each.id))))

@@ -25,7 +25,7 @@ nav a:hover{color:var(--text)}nav a[aria-current]{color:var(--text);border-color
 main{padding-top:20px;padding-bottom:48px}
 h1{font-size:19px;font-weight:650;margin:0;line-height:1.3;overflow-wrap:anywhere}
 h2{font-size:13px;font-weight:650;margin:26px 0 8px}
-.head{display:flex;flex-wrap:wrap;gap:8px 12px;align-items:center;margin-bottom:16px}.head>:last-child:not(h1){margin-left:auto}
+.head{display:flex;flex-wrap:wrap;gap:8px 12px;align-items:center;margin-bottom:16px}.head>:last-child:not(h1,.state,.dim){margin-left:auto}
 .badge{font-size:12px;font-weight:550;border:1px solid var(--line);border-radius:99px;padding:0 8px;color:var(--dim);white-space:nowrap}
 .badge.bad{color:var(--dead);border-color:currentColor}
 .state{color:var(--dim);font-weight:550;white-space:nowrap}

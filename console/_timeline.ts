@@ -27,6 +27,7 @@ import {
 import { holdOf, type Hung } from "./_hung.ts";
 import { a, beside, type Content, tag } from "./_layout.ts";
 import { handlersOf, processOf, type RunningEvent, timeOf } from "./_running_page.ts";
+import { busyText, type Strip } from "./_strip.ts";
 import { type Awaited, awaitedBy, type WaitingAnswer } from "./_waits.ts";
 
 /** Most entries of a timeline. */
@@ -85,6 +86,8 @@ export interface TimelineParts {
   readonly running?: RunningEvent | undefined;
   /** Answer that no worker has taken yet. */
   readonly answer?: WaitingAnswer | undefined;
+  /** Number of places that are busy, and of all, if it is due. */
+  readonly places?: Strip["places"] | undefined;
   /** Set if values, reasons, names and the messages of errors are not shown. */
   readonly hidesPayloads: boolean;
   readonly now: number;
@@ -128,7 +131,7 @@ function hungEntry({ hung }: TimelineParts): TimelineEntry[] {
 
 /** Finds what comes next, or goes on. */
 function nextIn(parts: TimelineParts): TimelineEntry[] {
-  const { record, first, running, now } = parts;
+  const { record, first, running, places, now } = parts;
   const { state, attempt, lease, dueAt, waitingFor, limitedBy } = record;
   if (lease) {
     const title = `Attempt ${attempt} is running`;
@@ -144,7 +147,9 @@ function nextIn(parts: TimelineParts): TimelineEntry[] {
   }
   const title = attempt === 0 ? "First attempt" : `Attempt ${attempt + 1}`;
   const limit = waitsForLimit(record) ? limitedBy : undefined;
-  return [{ at: dueAt, style: "queued", title, aside: waitOf(record, now), limit }];
+  const reasons = [waitOf(record, now), places && busyText(places)];
+  const aside = reasons.filter((each) => each !== undefined).join(", ") || undefined;
+  return [{ at: dueAt, style: "queued", title, aside, limit }];
 }
 
 /** Titles of waits, and of those that have ended. */

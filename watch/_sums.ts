@@ -32,6 +32,8 @@ export interface RecentActivity {
   readonly recent: AttemptNumbers;
   /** Attempts of the hour before those. */
   readonly before: AttemptNumbers;
+  /** Beginning of the last minute in which an attempt failed, milliseconds since the epoch; null if none did in that time. */
+  readonly lastFailedAt: number | null;
   /** Number of events that have died in the last hour. */
   readonly dead: number;
   /** Refusals of the last 75 minutes because of a secret that has changed. */
@@ -99,6 +101,7 @@ export function recentOf(tallies: Tallies, now: number): RecentActivity {
   return {
     recent: attemptsIn(tallies.slice(-RECENT)),
     before: attemptsIn(tallies.slice(0, -RECENT)),
+    lastFailedAt: tallies.findLast(([, { types }]) => totalOf(types).failed > 0)?.[0] ?? null,
     dead: hour.reduce((sum, [, { types }]) => sum + totalOf(types).dead, 0),
     unverified: unverifiedIn(tallies, now),
   };

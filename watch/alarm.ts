@@ -54,7 +54,7 @@ const COUNTED: ReadonlySet<string> = new Set(["failure_rate", "dead", "refused"]
 const [MORE_PROBLEMS, PROBLEM] = ["problems", "problem:"] as const;
 
 /** Something that is wrong, or was until a short time ago. */
-interface Noted extends Omit<Wrong, "isOld" | "key" | "eventId"> {
+interface Noted extends Omit<Wrong, "isOld" | "key" | "event"> {
   readonly v: 1;
   /** State: its beginning is to be told, it was told, or its end is to be told. */
   readonly state: "begins" | "begun" | "ends";
@@ -269,7 +269,7 @@ function isBeingTold({ noted, seenMs }: KnownNote, now: number): boolean {
 function freshIn(wrong: readonly Wrong[], known: readonly KnownNote[]): KnownNote[] {
   const isKnown = new Set(known.map(({ key }) => key));
   return wrong.filter(({ key, isOld }) => !isOld && !isKnown.has(key))
-    .map(({ isOld: _, eventId: _id, key, ...each }) => {
+    .map(({ isOld: _, event: _event, key, ...each }) => {
       const noted: Noted = { v: 1, ...each, state: "begins", tries: 0 };
       return { key, noted, version: null, seenMs: 0, isOld: false };
     });

@@ -21,6 +21,12 @@ const DUE_MS = 60_000;
 /** Time for which all places of a process may be held while events are due, and while none is. */
 const [HELD_MS, IDLE_HELD_MS] = [60_000, 300_000] as const;
 
+/**
+ * Time for which a lease may be over before its process counts as gone, in milliseconds: it may be renewing
+ * it.
+ */
+export const LEASE_SLACK_MS = 5_000;
+
 /** Number and share of failed attempts from which on something is wrong. */
 const [FAILED, FAILED_SHARE] = [5, 0.2] as const;
 
@@ -65,7 +71,10 @@ export interface ProcessHealth {
   readonly isGone: boolean;
   /** Handlers that were told to end and hold places, although their events are no longer its own. */
   readonly strays: readonly HungHandler[];
-  /** Number of its places that are held, also by handlers whose events are no longer its own. */
+  /**
+   * Number of its places that are held, also by handlers whose events are no longer its own. An event whose lease is over
+   * holds none: its process was killed, or does not reach the store.
+   */
   readonly held: number;
   /** Number of events that it handles at a time; undefined if it has not noted that. */
   readonly places: number | undefined;
@@ -98,8 +107,8 @@ export interface Health {
 
 /** Something that is wrong. */
 export interface Wrong extends Pick<Alert, "kind" | "key" | "text" | "since"> {
-  /** Id of the event that the text names. */
-  readonly eventId?: string | undefined;
+  /** Event that the text names: its id, and the part of the text that names it. */
+  readonly event?: { readonly id: string; readonly name: string } | undefined;
   /** Set if it is worth a message only to those who have got one when it was new. */
   readonly isOld?: boolean | undefined;
 }
@@ -181,9 +190,10 @@ export class HealthReader {
       this.#activity(),
       this.#store.alertNotes.problems(told),
     ]);
+    const at = Date.now();
     return {
-      at: Date.now(),
-      processes: notes.map((note) => processOf(note, running)),
+      at,
+      processes: notes.map((note) => processOf(note, running, at)),
       isCut: running.length === MAX_RUNNING,
       ...{ oldestDue, activity, problems },
       stillDead: await this.#stillDead(activity),
@@ -207,7 +217,27 @@ export class HealthReader {
 
 type Note = Awaited<ReturnType<EventStore["processes"]>>[number];
 
-function processOf(note: Note, all: readonly EventRecord[]): ProcessHealth {
+/**
+ * Lists the handlers of a process that were told to end and hold its places, although their events are no longer its own.
+ *
+ * @param ownerOf Finds the owner of an event's lease, by its id.
+ */
+export function straysOf(
+  note: Note,
+  ownerOf: (id: string) => string | undefined,
+  now: number,
+): HungHandler[] {
+  if ("isUnreadable" in note || isLate(note, now)) return [];
+  const { id: owner, hung = [], overdue = [] } = note;
+  return hung.filter(({ id }) => ownerOf(id) !== owner && !overdue.includes(id));
+}
+
+/** Checks whether the lease of an event is over, and nobody renews it any more. */
+export function isLeaseOver({ lease }: Pick<EventRecord, "lease">, now: number): boolean {
+  return lease !== null && lease.until < now - LEASE_SLACK_MS;
+}
+
+function processOf(note: Note, all: readonly EventRecord[], now: number): ProcessHealth {
   const known = "isUnreadable" in note ? undefined : note;
   const overdue = new Set(known?.overdue);
   const running = all.filter(({ lease }) => lease?.owner === note.id)
@@ -216,15 +246,17 @@ function processOf(note: Note, all: readonly EventRecord[]): ProcessHealth {
     }))
     .sort((a, b) => a.since - b.since);
   const places = known?.places;
-  const { name, version, startedAt, seenAt, hung = [] } = known ?? {};
-  const isGone = known !== undefined && isLate(known, Date.now());
+  const { name, version, startedAt, seenAt } = known ?? {};
+  const isGone = known !== undefined && isLate(known, now);
   const own = new Set(running.map(({ record: { id } }) => id));
   // Among those that were not read, some may be its own.
-  const strays = isGone || all.length === MAX_RUNNING
+  const strays = all.length === MAX_RUNNING
     ? []
-    : hung.filter(({ id }) => !own.has(id) && !overdue.has(id));
-  const held = [...running.filter(({ isOverdue }) => !isOverdue), ...strays]
-    .map(({ since }) => since).sort((a, b) => a - b);
+    : straysOf(note, (id) => own.has(id) ? note.id : undefined, now);
+  const holding = running.filter(({ record, isOverdue }) =>
+    !isOverdue && !isLeaseOver(record, now)
+  );
+  const held = [...holding, ...strays].map(({ since }) => since).sort((a, b) => a - b);
   const heldSince = places === undefined || isGone ? null : held[places - 1] ?? null;
   return {
     ...{ id: note.id, name, version, startedAt, seenAt, isGone, strays },
@@ -232,12 +264,16 @@ function processOf(note: Note, all: readonly EventRecord[]): ProcessHealth {
   };
 }
 
-/** Finds what is wrong. */
-export function wrongIn(health: Health): Wrong[] {
+/**
+ * Finds what is wrong.
+ *
+ * @param now Time up to which the texts count, milliseconds since the epoch: that of the reading, unless a page shows it later.
+ */
+export function wrongIn(health: Health, now: number = health.at): Wrong[] {
   const { oldestDue, activity, stillDead, problems, at } = health;
   const found: (Wrong | undefined)[] = [
-    ...health.processes.map((process) => heldIn(process, health)),
-    oldestDue && at - oldestDue.at > DUE_MS ? dueTooLong(oldestDue, at) : undefined,
+    ...health.processes.map((process) => heldIn(process, health, now)),
+    oldestDue && at - oldestDue.at > DUE_MS ? dueTooLong(oldestDue, now) : undefined,
   ];
   if (activity) found.push(failing(activity, at), ...refused(activity));
   if (activity && (stillDead.count > 0 || stillDead.isMore)) {
@@ -267,17 +303,21 @@ export function shareOf({ attempts, failed }: AttemptNumbers): string {
 
 function dueTooLong(
   { id, at: since, record }: NonNullable<Health["oldestDue"]>,
-  at: number,
+  now: number,
 ): Wrong {
   const name = record ? `${id} (${record.type})` : id;
   const text = `An event has been due for ${
-    duration(at - since)
+    duration(now - since)
   }, and nobody has taken it: ${name}`;
-  return { kind: "oldest_due", key: "oldest_due", since, text, eventId: id };
+  return { kind: "oldest_due", key: "oldest_due", since, text, event: { id, name } };
 }
 
 /** Tells whether a process has no place left, or a handler that runs past its time limit. */
-function heldIn(process: ProcessHealth, { oldestDue, at }: Health): Wrong | undefined {
+function heldIn(
+  process: ProcessHealth,
+  { oldestDue, at }: Health,
+  now: number,
+): Wrong | undefined {
   const { id, name, isGone, heldSince, places, running, strays } = process;
   if (isGone) return undefined;
   const overdue = running.find(({ isOverdue }) => isOverdue);
@@ -286,17 +326,22 @@ function heldIn(process: ProcessHealth, { oldestDue, at }: Health): Wrong | unde
   const shown = isHeld ? running.at(0) ?? strays.at(0) : overdue;
   if (!shown) return undefined;
   const what = isHeld
-    ? `All ${places} places of the process ${name ?? id} have been held for ${
-      duration(at - heldSince)
-    }, the longest by`
+    ? `${allPlaces(places)} of the process ${name ?? id} ${
+      places === 1 ? "has" : "have"
+    } been held for ${duration(now - heldSince)}, the longest by`
     : `The handler of an event runs past its time limit in the process ${name ?? id}:`;
-  const event = "record" in shown ? `${shown.record.id} (${shown.record.type})` : shown.id;
+  const event = "record" in shown
+    ? { id: shown.record.id, name: `${shown.record.id} (${shown.record.type})` }
+    : { id: shown.id, name: shown.id };
   return {
     ...{ kind: "places_held", key: `places_held:${id}`, since: isHeld ? heldSince : shown.since },
-    text: `${what} ${event}, for ${duration(at - shown.since)}`,
-    eventId: "record" in shown ? shown.record.id : shown.id,
+    text: `${what} ${event.name}, for ${duration(now - shown.since)}`,
+    event,
   };
 }
+
+const allPlaces = (places: number | undefined): string =>
+  places === 1 ? "The only place" : `All ${places} places`;
 
 function failing({ recent, before }: RecentActivity, at: number): Wrong | undefined {
   const { failed, attempts } = recent;

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { type Strip, stripTiles, wrongList } from "../../console/_strip.ts";
 import { startWorker } from "../../events/mod.ts";
 import type { Wrong } from "../../watch/health.ts";
-import { claim, delivery, openBoard, storeDead, VIEWER } from "./_board.ts";
+import { claim, delivery, openBoard, OPERATOR, storeDead, VIEWER } from "./_board.ts";
 import { until } from "./_data.ts";
 import { MonotonicClock } from "../_monotonic_clock.ts";
 import { WallClock } from "../_wall_clock.ts";
@@ -100,21 +100,27 @@ function wrongTo(wrong: readonly Wrong[], strip: Partial<Strip> = {}): string {
 
 Deno.test("ids of what is wrong are links, and the rows of a process are below its sentence", () => {
   const held = (process: string, eventId: string): Wrong => ({
-    ...{ kind: "places_held", key: `places_held:${process}`, since: 0, eventId },
-    text: `All 1 places of the process ${process} have been held, the longest by ${eventId} (push)`,
+    ...{ kind: "places_held", key: `places_held:${process}`, since: 0 },
+    event: { id: eventId, name: `${eventId} (push)` },
+    text:
+      `The only place of the process ${process} has been held, the longest by ${eventId} (push)`,
   });
   const html = wrongTo([
     held("p1", "github:<1>"),
     held("p2", "github:2"),
+    held("p3", "github:<3>"),
     { kind: "dead", key: "dead", since: 0, text: "An event has died in the last hour" },
   ], { processes: [running("p1", "github:<1>"), running("p2", "github:2")] });
+  assertStringIncludes(html, 'by <a href="delivery?id=github%3A%3C1%3E">push</a>');
+  // Its name is not known.
   assertStringIncludes(
     html,
-    'by <a class="mono" href="delivery?id=github%3A%3C1%3E">github:&lt;1&gt;</a> (push)',
+    'by <a class="mono" href="delivery?id=github%3A%3C3%3E">github:&lt;3&gt; (push)</a>',
   );
   const order = [
     ...["the process p1", "The process runs", "act?kind=cancel&amp;id=github%3A%3C1%3E"],
-    ...["the process p2", "The process runs", "act?kind=cancel&amp;id=github%3A2", "has died"],
+    ...["the process p2", "The process runs", "act?kind=cancel&amp;id=github%3A2"],
+    ...["Cancel the ones that hang", "the process p3", "has died"],
   ];
   let at = 0;
   for (const part of order) {
@@ -127,7 +133,7 @@ Deno.test("the tile of what died is red only while some of it is dead still", ()
   const tiles = (count: number, wrong: readonly Wrong[]) => {
     const numbers = { attempts: 0, failed: 0 };
     const recent = {
-      ...{ recent: numbers, before: numbers, dead: 65 },
+      ...{ recent: numbers, before: numbers, dead: 65, lastFailedAt: Date.UTC(2026, 0, 1, 9, 5) },
       stillDead: { count, isMore: false },
     };
     const none = {
@@ -137,6 +143,7 @@ Deno.test("the tile of what died is red only while some of it is dead still", ()
   };
   const calm = tiles(0, []);
   assertStringIncludes(calm, "none is dead any more");
+  assertMatch(calm, /none in the hour before; the last at <time [^>]*>09:05</);
   assert(!calm.includes('class="bad"'));
   const died: Wrong = { kind: "dead", key: "dead", since: 0, text: "65 events have died" };
   assertMatch(tiles(5, [died]), /class="bad" href="deliveries\?state=dead">.*65.*5 still dead/);
@@ -160,8 +167,18 @@ Deno.test("the question before a replay says that what is replayed waits", async
     for (const choice of [one, many]) assert(!(await ask(choice)).includes("busy"));
     await store.accept(delivery("1"));
     await until(async () => (await look("/")).includes("1/1"));
-    const waits = "1 place, and it is busy: what is replayed waits.";
+    const waits = "The only place is busy: what is replayed waits.";
     for (const choice of [one, many]) assertStringIncludes(await ask(choice), waits);
+    const headers = { Authorization: `Bearer ${OPERATOR}`, "Content-Type": "application/json" };
+    for (const choice of [{ id: dead }, { state: "dead" }]) {
+      const body = JSON.stringify({ kind: "replay", ...choice, dryRun: true });
+      const asked = await board.send("/api/act", { method: "POST", body }, headers);
+      const { count, waits: why } = await asked.json();
+      assertEquals([count, why], [1, waits]);
+    }
+    const { id } = await store.accept(delivery("2"));
+    const event = await look(`/delivery?id=${encodeURIComponent(id)}`);
+    assertMatch(event, /First attempt<\/b>[^<]*<span class="dim">[^<]*the only place is busy/);
     const purge = await board.get(`/act?kind=purge&id=${encodeURIComponent(dead)}`, operator);
     assert(!(await purge.text()).includes("busy"));
   } finally {

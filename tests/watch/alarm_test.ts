@@ -168,7 +168,7 @@ function refusing(...sources: readonly string[]): Health {
     ...{ source, code: "INVALID_SIG", count: 3, since: 0 },
   }));
   const attempts = { attempts: 0, failed: 0 };
-  const activity = { recent: attempts, before: attempts, dead: 0, unverified };
+  const activity = { recent: attempts, before: attempts, lastFailedAt: null, dead: 0, unverified };
   return { ...HEALTHY, at: Date.now(), activity };
 }
 

@@ -9,7 +9,7 @@ import { testStoreOnce } from "../events/store/contract/_contract.ts";
 
 const QUIET: RecentActivity = {
   ...{ recent: { attempts: 0, failed: 0 }, before: { attempts: 0, failed: 0 } },
-  ...{ dead: 0, unverified: [] },
+  ...{ lastFailedAt: null, dead: 0, unverified: [] },
 };
 
 /** Waits until a look at a store shows something. */
@@ -59,6 +59,24 @@ testStoreOnce(
     assertEquals((await seen(store, () => true)).processes, []);
   },
 );
+
+testStoreOnce("an event whose lease is over holds no place", async ({ store }) => {
+  const note = { id: "w", places: 1, startedAt: 0, seenAt: Date.now(), handles: null };
+  await store.noteProcess(note);
+  await store.accept(delivery("a"));
+  await store.claim({ limit: 1, owner: "w", leaseMs: 60_000 });
+  const held = await seen(store, () => true);
+  assertEquals([held.processes[0]!.held, kindsAfter(held, 301_000)], [1, ["places_held"]]);
+  using clock = new WallClock();
+  clock.advance(64_000);
+  assertEquals((await seen(store, () => true)).processes[0]!.held, 1);
+  // It is not renewed: its process was killed, or does not reach the store.
+  clock.advance(2_000);
+  const over = await seen(store, () => true);
+  const [process] = over.processes as [Health["processes"][0]];
+  assertEquals([process.isGone, process.held, process.running.length], [false, 0, 1]);
+  assertEquals(process.heldSince, null);
+});
 
 testStoreOnce(
   "a handler past its time limit is wrong at once, and holds no place",
