@@ -59,7 +59,7 @@ tbody tr:hover{background:var(--soft)}.num{text-align:right;white-space:nowrap}t
 a.badge{padding:3px 10px;text-decoration:none;background:var(--card)}.badge b{color:var(--text)}p.row{min-height:32px;margin:0 0 8px}
 td .mono,.wrap,.cols td:first-child{overflow-wrap:anywhere}.list .id{max-width:230px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}.list td:first-child{max-width:260px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .list td.wrap{min-width:300px;width:45%}.list td:nth-child(2) .dim{white-space:nowrap}
-@media (min-width:641px){.list td.wrap:has(+td.wrap){min-width:160px;width:20%}.list td.wrap+td.wrap{min-width:250px}.list td.wrap+td.wrap~.id{max-width:120px}}
+@media (min-width:641px){.cards td.wrap:first-child{min-width:220px}.list td.wrap:has(+td.wrap){min-width:160px;width:20%}.list td.wrap+td.wrap{min-width:250px}.list td.wrap+td.wrap~.id{max-width:120px}}
 .why{display:block;white-space:normal;overflow-wrap:anywhere;font-size:12.5px}
 form.filter{display:grid;grid-template-columns:repeat(auto-fill,minmax(215px,1fr));gap:10px;align-items:end;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px 14px;margin-top:8px}
 .filters{margin-bottom:16px}.filters summary{cursor:pointer;width:max-content;color:var(--dim);padding:4px 0}
