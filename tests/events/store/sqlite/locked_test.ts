@@ -55,6 +55,7 @@ testWith(
       other.exec("create table a (b); begin exclusive");
       const handle = new DatabaseSync(`${folder}/a.db`);
       const db = new Connection(handle);
+      db.one("pragma busy_timeout = 5");
       const read = () => db.one("select count(*) as n from sqlite_schema");
       assert(isBusy(assertThrows(read)));
       const error = assertThrows(() => db.one("selec"), Error, "syntax error");
