@@ -1,4 +1,5 @@
 import { html, raw } from "@hono/hono/html";
+import { choice, conditionsOf } from "./_act_choice.ts";
 import { hideAct } from "./_acting.ts";
 import type { Plan } from "./_deeds.ts";
 import { hidden } from "./_form_fields.ts";
@@ -36,7 +37,6 @@ import {
   type Visit,
 } from "./_layout.ts";
 import { askedAtOf, numberOf, text } from "./_query.ts";
-import { choice, conditionsOf } from "./_act_choice.ts";
 
 /** Plans to stop an act on many. */
 export async function stop({ data, parameters, by }: Visit): Promise<Plan> {

@@ -24,7 +24,7 @@ import {
   newActId,
   numberOf,
 } from "./_query.ts";
-import { stripOf, whyReplayWaits } from "./_strip.ts";
+import { whyReplayWaits } from "./_strip.ts";
 import { nameOfError } from "./_timeline.ts";
 
 /** Longest time for which a program waits for a count, in milliseconds. */
@@ -81,7 +81,7 @@ export async function askAct(data: ConsoleData, parameters: URLSearchParams): Pr
 /** Says why what is replayed waits, for the question before it; undefined if it is handled at once. */
 export async function replayWaits(data: ConsoleData, kind: ActKind): Promise<string | undefined> {
   const health = kind === "replay" ? await data.health() : null;
-  return health ? whyReplayWaits(stripOf(health, Date.now()), Date.now()) : undefined;
+  return health ? whyReplayWaits(health, Date.now()) : undefined;
 }
 
 async function askOne(data: ConsoleData, kind: ActKind, id: string): Promise<DryRun> {

@@ -17,7 +17,6 @@ import { readDelivery } from "./_delivery_page.ts";
 import { recordOf } from "./_format.ts";
 import { hideLimits, readLimits } from "./_limits_page.ts";
 import { hideParked, readParked } from "./_parked_page.ts";
-import { hideWaiting, readWaiting } from "./_wake_page.ts";
 import { type ProblemData, readProblem, readProblems } from "./_problems_page.ts";
 import { type OverviewData, quotesError, readOverview, withoutErrors } from "./_overview_page.ts";
 import { readRefusals, withoutSamples } from "./_refusals_page.ts";
@@ -25,6 +24,7 @@ import { nameOfError } from "./_timeline.ts";
 import { hideRunning, readRunning } from "./_running_page.ts";
 import { readSchedules } from "./_schedules_page.ts";
 import { hideState, hideStates, readState, readStates } from "./_states_page.ts";
+import { hideWaiting, readWaiting } from "./_wake_page.ts";
 
 /** Reading of what a page shows. */
 export interface Reading {

@@ -40,13 +40,13 @@ import {
 import { Login, REFRESHED, type Session, type Tokens } from "./_login.ts";
 import { overview } from "./_overview_page.ts";
 import { parked } from "./_parked_page.ts";
-import { wake, wakeQuestion } from "./_wake_page.ts";
 import { problem, problems } from "./_problems_page.ts";
 import { refusals } from "./_refusals_page.ts";
 import { repeat, repeatQuestion } from "./_repeat_page.ts";
 import { running } from "./_running_page.ts";
 import { schedule, scheduleQuestion, schedules } from "./_schedules_page.ts";
 import { forget, state, states } from "./_states_page.ts";
+import { wake, wakeQuestion } from "./_wake_page.ts";
 
 /** Parts of the console's routes. */
 export interface ConsoleAppOptions extends Tokens {

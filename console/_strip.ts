@@ -134,10 +134,11 @@ function hungIn(process: Health["processes"][number], now: number): Hung[] {
 }
 
 /** Says why events that are replayed now are not handled at once; undefined if they are. */
-export function whyReplayWaits({ places, oldestDue }: Strip, now: number): string | undefined {
-  const dueMs = oldestDue ? now - oldestDue.since : 0;
+export function whyReplayWaits(health: Health, now: number): string | undefined {
+  const { oldestDue } = health;
+  const dueMs = oldestDue ? now - oldestDue.at : 0;
   const due = dueMs > LONG_DUE_MS ? `other events have been due for ${duration(dueMs)}` : undefined;
-  const full = busyText(places);
+  const full = busyText(placesOf(health));
   const why = full && due ? `${full}, and ${due}` : full ?? due;
   return why && `${why[0]!.toUpperCase()}${why.slice(1)}: what is replayed waits.`;
 }

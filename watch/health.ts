@@ -21,11 +21,8 @@ const DUE_MS = 60_000;
 /** Time for which all places of a process may be held while events are due, and while none is. */
 const [HELD_MS, IDLE_HELD_MS] = [60_000, 300_000] as const;
 
-/**
- * Time for which a lease may be over before its process counts as gone, in milliseconds: it may be renewing
- * it.
- */
-export const LEASE_SLACK_MS = 5_000;
+/** Time for which a lease may be over before its process counts as gone, in milliseconds: it may be renewing it. */
+const LEASE_SLACK_MS = 5_000;
 
 /** Number and share of failed attempts from which on something is wrong. */
 const [FAILED, FAILED_SHARE] = [5, 0.2] as const;
